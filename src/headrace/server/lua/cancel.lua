@@ -1,0 +1,48 @@
+-- Cancel jobs of one queue: waiting and held ones end now, running ones are marked when asked for.
+-- Flags: allow-oom
+-- Keys: {tag}meta
+-- Arguments: channel, number, queue, running (1 | 0), by whom and why, id, ...
+-- Replies: a letter a job: w ended (it waited), h its held twin ended, m marked (running), b both, - nothing
+-- Events: cancelled
+begin(keys)
+local channel, number, queue, running_too, by = args[1], args[2], args[3], args[4] == '1', args[5]
+local answer = recall(channel, number)
+if answer then return answer end
+local letters = {}
+for i = 6, #args do
+  local id = args[i]
+  local key = queue .. '/' .. id
+  local e = run_of(key)
+  local held = call('HGET', K .. 'h:' .. queue, id)
+  local rec = call('HGET', K .. 'j:' .. queue, id)
+  local letter = '-'
+  if held then
+    local job = parse(unpack_(held).rec)
+    call('HDEL', K .. 'h:' .. queue, id)
+    local path = path_of(queue, job.lane)
+    count(path, 'h', -1)
+    idle[path] = true
+    store_outcome(queue, id, job, 'c', by)
+    event('cancelled', queue, id, job.gen, job.lane, 0, job.queued, 0, '', #payload_of(job), 0, by)
+    letter = 'h'
+  end
+  if e and running_too then
+    local counts = counts_of(call('HGET', K .. 't:' .. queue, id))
+    counts.a = max(counts.a, e[6] - 1)
+    counts.c = by
+    call('HSET', K .. 't:' .. queue, id, pack(counts))
+    call('SADD', K .. 'sc:' .. e[2], key)
+    letter = letter == 'h' and 'b' or 'm'
+  elseif rec and not e then
+    local job = parse(rec)
+    if take_waiting(queue, id, job) then
+      store_outcome(queue, id, job, 'c', by)
+      event('cancelled', queue, id, job.gen, job.lane, 0, job.queued, 0, '', #payload_of(job), 0, by)
+      forget_job(queue, id)
+      letter = 'w'
+    end
+  end
+  letters[#letters + 1] = letter
+end
+flush()
+return remember(channel, number, concat(letters))

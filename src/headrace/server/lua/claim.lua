@@ -1,0 +1,18 @@
+-- Claim jobs: take up to n from the lanes whose turn it is, record the runs, and say what comes next.
+-- Flags: allow-oom
+-- Keys: {tag}meta
+-- Arguments: channel (the session), number, n, ahead, lease ms by hand (0: the session's), wait ms (0: no
+--   waiting), waiter, nonce, members, units, queue or "*", ... more queues
+-- Replies: {ms until something is due or -1, level waiting or -1, then "queue/id", claim, counts, record a job}
+-- Events: stalled, timeout (of runs that housekeeping found dead)
+begin(keys)
+local answer = recall(args[1], args[2])
+if answer then return replay_claims(answer, { -1, -1 }) end
+local spec = spec_of(args, 1, args[1])
+housekeep(spec.n)
+settle_dirty()
+local reply, list = claim_jobs(spec)
+flush(true)
+reply[2] = level_waiting(spec.queues)
+remember(args[1], args[2], list)
+return reply

@@ -1,0 +1,95 @@
+-- Enqueue jobs into one queue; an id that is there already is updated, held as a twin, ignored or refused.
+-- Flags: none
+-- Keys: {tag}meta
+-- Arguments: channel, number, queue, if_exists (u update, i ignore, e error), origin of the ids (g generated,
+--   c the caller), default head, then for each job: id, head ('' for the default), payload
+-- Replies: {letters, generation, ...}: a letter a job: a added, u updated, h held, i ignored
+-- Events: none (at level attempt)
+begin(keys)
+local channel, number, queue, if_exists, origin, default = args[1], args[2], args[3], args[4], args[5], args[6]
+local answer = recall(channel, number)
+if answer then return answer end
+
+local n = (#args - 6) / 3
+local ids, asks, by_head = {}, {}, {}
+for i = 1, n do ids[i] = args[4 + 3 * i] end
+local old, running_ids, taken = hmget(K .. 'j:' .. queue, ids), {}, {}
+local keys_of = {}
+for i = 1, n do keys_of[i] = queue .. '/' .. ids[i] end
+if origin == 'c' then
+  local runs = hmget(K .. 'run', keys_of)
+  for i = 1, n do
+    running_ids[i] = runs[i]
+    if not old[i] then
+      local ended = call('GET', K .. 'r:' .. keys_of[i])
+      local free_at = ended and tonumber(string.match(ended, '^%a %d+ %d+ (-?%d+) '))
+      taken[i] = free_at and (free_at == -1 or free_at > now)
+    end
+    if if_exists == 'e' and (taken[i] or (old[i] and not call('ZSCORE', K .. 'f:' .. queue, ids[i]))) then
+      refuse('EXISTS', 'job ' .. keys_of[i] .. ' is there already')
+    end
+  end
+end
+for i = 1, n do
+  local head = args[5 + 3 * i]
+  if head == '' then head = default end
+  local ask = by_head[head]
+  if not ask then
+    ask = decode_head(head)
+    by_head[head] = ask
+    ask.path = path_of(queue, ask.lane)
+    node(ask.path)
+    call('ZCARD', K .. 'z:' .. ask.path)
+    if ask.at > now then call('ZCARD', K .. 'due') end
+  end
+  asks[i] = ask
+end
+call('ZCARD', K .. 'waiters')
+-- Everything is read and checked: from here on only writes.
+
+local letters, reply = {}, { '' }
+local records, ready = {}, {}
+local gen = next_seq(n) - 1
+local queue_node = node(queue)
+for i = 1, n do
+  local ask, id = asks[i], ids[i]
+  local rec = record_of(ask.prio, now, gen + i, ask.lane, ask.opts, args[6 + 3 * i])
+  local letter, g = 'a', gen + i
+  local job = old[i] and parse(old[i])
+  local dead = job and not running_ids[i] and call('ZSCORE', K .. 'f:' .. queue, id)
+  if taken[i] or (job and not dead and if_exists == 'i') then
+    letter, g = 'i', job and job.gen or 0
+  elseif running_ids[i] then
+    letter, g = 'h', hold(queue, id, rec, ask)
+  elseif job and not dead then
+    letter, g = 'u', update_waiting(queue, id, job, rec, ask)
+  else
+    if dead then
+      take_failed(queue, id, job)
+      forget_job(queue, id)
+    end
+    records[#records + 1] = id
+    records[#records + 1] = rec
+    ensure(ask.path)
+    if ask.at > now then
+      put_due(queue, id, ask.path, ask.at)
+    else
+      local list = ready[ask.path]
+      if not list then list = {}; ready[ask.path] = list end
+      list[#list + 1] = job_score(queue_node, ask.prio, i)
+      list[#list + 1] = id
+    end
+  end
+  letters[i] = letter
+  reply[i + 1] = g
+end
+many('HSET', K .. 'j:' .. queue, records)
+for path, list in pairs(ready) do
+  many('ZADD', K .. 'z:' .. path, list)
+  count(path, 'r', #list / 2)
+  dirty[path] = true
+  wake_later(queue, #list / 2)
+end
+flush()
+reply[1] = concat(letters)
+return remember(channel, number, reply)

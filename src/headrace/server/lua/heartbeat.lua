@@ -1,0 +1,23 @@
+-- Keep a session alive for another lease; hear which of its jobs are to be cancelled.
+-- Flags: allow-oom
+-- Keys: {tag}meta
+-- Arguments: session
+-- Replies: {1, "queue/id" of each job marked as cancelled ...}, or {0} when the session is dead or unknown
+-- Events: stalled, timeout (of runs that housekeeping found dead)
+begin(keys)
+local session = args[1]
+local v = call('HMGET', K .. 'ss:' .. session, 'lease', 'dead', 'serves')
+if not v[1] or v[2] then return { 0 } end
+local deadline = tonumber(call('ZSCORE', K .. 'dl', session) or 0)
+if deadline <= now and now >= meta.grace and now - meta.seen <= meta.lease / 2 then
+  housekeep(1)
+  flush(true)
+  return { 0 }
+end
+call('ZADD', K .. 'dl', now + tonumber(v[1]), session)
+housekeep(1)
+if call('SCARD', K .. 'parked') > 0 then unpark(unpack_(v[3]).tasks or {}, 100) end
+flush(true)
+local reply = { 1 }
+for _, key in ipairs(call('SMEMBERS', K .. 'sc:' .. session)) do reply[#reply + 1] = key end
+return reply

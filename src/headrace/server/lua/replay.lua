@@ -1,0 +1,30 @@
+-- Put dead letters back in line with fresh counts, or delete them.
+-- Flags: none
+-- Keys: {tag}meta
+-- Arguments: channel, number, queue, "replay" | "drop", at most, id, ... (none: the oldest ones)
+-- Replies: the number of jobs
+-- Events: none
+begin(keys)
+local channel, number, queue, what, limit = args[1], args[2], args[3], args[4], tonumber(args[5])
+local answer = recall(channel, number)
+if answer then return answer end
+local ids = {}
+for i = 6, #args do ids[#ids + 1] = args[i] end
+if #ids == 0 then ids = call('ZRANGE', K .. 'f:' .. queue, 0, limit - 1) end
+local n = 0
+for i = 1, #ids do
+  local rec = call('HGET', K .. 'j:' .. queue, ids[i])
+  local job = rec and parse(rec)
+  if job and take_failed(queue, ids[i], job) then
+    n = n + 1
+    if what == 'drop' then
+      forget_job(queue, ids[i])
+    else
+      call('HDEL', K .. 't:' .. queue, ids[i])
+      call('HDEL', K .. 'e:' .. queue, ids[i])
+      put_job(queue, ids[i], job, 0)
+    end
+  end
+end
+flush()
+return remember(channel, number, n)

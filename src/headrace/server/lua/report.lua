@@ -1,0 +1,12 @@
+-- Say how far a running job is: kept while it runs.
+-- Flags: none
+-- Keys: {tag}meta
+-- Arguments: "queue/id", claim, progress (opaque)
+-- Replies: {1, cancelled by or ''}, or {0} when the claim is not current
+-- Events: none
+begin(keys)
+local e = run_of(args[1])
+if not e or e[1] ~= args[2] then return { 0 } end
+local queue, id = split(args[1])
+call('HSET', K .. 'pr:' .. queue, id, args[3])
+return { 1, counts_of(call('HGET', K .. 't:' .. queue, id)).c or '' }

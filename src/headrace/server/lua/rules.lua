@@ -1,0 +1,43 @@
+-- Pause or block a queue, lane or task, or take that back. A block wins over any pause.
+-- Flags: allow-oom
+-- Keys: {tag}meta
+-- Arguments: channel, number, "path" | "task", its name, "pa" | "bl", "set" | "clear", who, why, until ms or 0
+-- Replies: 1 when something changed, else 0
+-- Events: none
+begin(keys)
+local channel, number, kind, name, which, set = args[1], args[2], args[3], args[4], args[5], args[6] == 'set'
+local answer = recall(channel, number)
+if answer then return answer end
+local rule = { who = args[7], why = args[8], since = now, until_ = tonumber(args[9] or 0) }
+local changed = 0
+if kind == 'task' then
+  local old = call('HGET', K .. 'rules', name)
+  local both = old and unpack_(old) or {}
+  local field = which == 'pa' and 'p' or 'b'
+  if set or both[field] then changed = 1 end
+  both[field] = set and rule or nil
+  if next(both) then
+    call('HSET', K .. 'rules', name, pack(both))
+    meta.trules = call('HLEN', K .. 'rules')
+  else
+    call('HDEL', K .. 'rules', name)
+    meta.trules = call('HLEN', K .. 'rules')
+    unpark({ name }, 1000)
+  end
+  call('HSET', K .. 'meta', 'trules', meta.trules)
+else
+  local n = node(name)
+  if set then
+    ensure(name)
+    call('HSET', K .. 'n:' .. name, which, pack(rule))
+    changed = 1
+    if rule.until_ > 0 then call('ZADD', K .. 'timers', rule.until_, name) end
+  else
+    changed = call('HDEL', K .. 'n:' .. name, which)
+  end
+  nodes = {}
+  dirty[name] = true
+  if not set and changed == 1 then wake_later(chain(name)[1], 1000) end
+end
+flush()
+return remember(channel, number, changed)

@@ -1,0 +1,192 @@
+-- Nodes: the tree of lanes. A node is a queue, a group or a lane; its path is "queue/group/lane".
+--
+-- n:<path>  hash: s settings, tl/tt level and turn kept while out of the index, k number of children,
+--           nb not before, pa/bl pause and block, ag/bt aging and birth (queues), v<level> the level's turn,
+--           ol/ot level and turn of its own jobs beside children, counters r d h f p
+-- z:<path>  own ready jobs          x:<path>  live claims' units, one member a unit
+-- i:<path>  eligible children       c:<path>  all children        g:<path>  the last starts (rate)
+-- timers    path -> when time alone will change what may run there
+--
+-- A child stands in its parent's index exactly while it has something that may start. `settle` is the one
+-- place that puts it there, moves it and takes it away.
+
+local UNIT = 60          -- what one job costs a lane of weight 1 in turns
+local QUANTUM = 4
+
+local function rule_active(blob)
+  if not blob then return nil end
+  local rule = unpack_(blob)
+  if rule.until_ == 0 or rule.until_ > now then return rule end
+  return nil
+end
+
+local function node(path)
+  local n = nodes[path]
+  if n then return n end
+  local v = call('HMGET', K .. 'n:' .. path, 's', 'k', 'nb', 'pa', 'bl', 'ag', 'bt', 'tl', 'tt', 'r', 'ol', 'ot')
+  n = { path = path, k = tonumber(v[2] or 0), nb = tonumber(v[3] or 0), pa = v[4], bl = v[5], tl = tonumber(v[8] or -1),
+    tt = tonumber(v[9] or 0), ol = tonumber(v[11] or -1), ot = tonumber(v[12] or 0), weight = 1, quantum = QUANTUM }
+  if v[1] then
+    local s = unpack_(v[1])
+    n.cap, n.rn, n.rw, n.prio, n.keep = s.c, s.rn, s.rw, s.p, s.keep
+    n.weight, n.quantum = s.w or 1, s.q or QUANTUM
+  end
+  nodes[path] = n
+  local at = find(path, '/', 1, true)
+  if at then
+    n.queue = node(sub(path, 1, at - 1))
+  else
+    n.queue = n
+    if v[6] then
+      n.aging, n.birth = tonumber(v[6]), tonumber(v[7])
+      if tonumber(v[10] or 0) == 0 and now - n.birth > 86400000 and call('SCARD', K .. 'x:' .. path) == 0 then
+        n.birth = now
+        call('HSET', K .. 'n:' .. path, 'bt', now)
+      end
+    end
+  end
+  n.band = n.queue.aging and AGED or BAND
+  return n
+end
+
+--- Make sure that a node and its ancestors exist; they are in their parents' sets of children from then on.
+local function ensure(path)
+  local n = node(path)
+  if n.ensured then return end
+  n.ensured = true
+  local c = chain(path)
+  for i = 1, #c do
+    local parent = c[i - 1] or ''
+    local seg = i == 1 and c[1] or sub(c[i], #parent + 2)
+    if call('SADD', K .. 'c:' .. parent, seg) == 1 and i > 1 then
+      local p = node(parent)
+      p.k = p.k + 1
+      call('HINCRBY', K .. 'n:' .. parent, 'k', 1)
+      if p.k == 1 then dirty[parent] = true end
+    end
+  end
+end
+
+local function running(n)
+  if not n.running then n.running = call('SCARD', K .. 'x:' .. n.path) end
+  return n.running
+end
+
+--- Starts left in the window that ends now (exact: a log of the last starts).
+local function tokens(n)
+  return n.rn - call('ZCOUNT', K .. 'g:' .. n.path, '(' .. (now - n.rw), '+inf')
+end
+
+--- When the next start will be possible, for a lane whose rate is spent.
+local function token_at(n)
+  local over = -tokens(n)
+  local e = call('ZRANGEBYSCORE', K .. 'g:' .. n.path, '(' .. (now - n.rw), '+inf', 'WITHSCORES', 'LIMIT', over, 1)
+  return tonumber(e[2]) + n.rw
+end
+
+--- Why nothing may start under this node now, and when time alone ends that (nil: time does not).
+local function barrier(n)
+  if n.pa or n.bl then
+    local p, b = rule_active(n.pa), rule_active(n.bl)
+    if p or b then
+      local ends = max(p and (p.until_ == 0 and math.huge or p.until_) or 0, b and (b.until_ == 0 and math.huge or b.until_) or 0)
+      return b and 'blocked' or 'paused', ends < math.huge and ends or nil
+    end
+  end
+  if n.cap and running(n) >= n.cap then return 'cap' end
+  if n.nb > now then return 'not_before', n.nb end
+  if n.rn and tokens(n) <= 0 then return 'rate', token_at(n) end
+  return nil
+end
+
+local function first_job(path) return call('ZRANGE', K .. 'z:' .. path, 0, 0, 'WITHSCORES') end
+local function first_child(path) return call('ZRANGE', K .. 'i:' .. path, 0, 0, 'WITHSCORES') end
+
+--- The priority of the job that would go first under a node.
+local function head_prio(n)
+  while n.k > 0 do
+    local e = first_child(n.path)
+    if not e[1] then return nil end
+    if e[1] == '' then break end
+    n = node(n.path .. '/' .. e[1])
+  end
+  local e = first_job(n.path)
+  return e[1] and job_prio(n.queue, tonumber(e[2]))
+end
+
+--- The level at which a node stands in its parent's index, or nil when it has nothing that may start.
+-- The second value is the time when that may change by itself.
+local function level_of(n)
+  local e = n.k > 0 and first_child(n.path) or first_job(n.path)
+  if not e[1] then return nil end
+  local why, ends = barrier(n)
+  if why then return nil, ends end
+  if n == n.queue then return 100 - (n.prio or head_prio(n) or 50) end
+  local level
+  if n.k > 0 then level = floor(tonumber(e[2]) / n.band) else level = job_level(n.queue, tonumber(e[2])) end
+  if n.prio then
+    if n.queue.aging then return max(0, level + head_prio(n) - n.prio) end
+    return 100 - n.prio
+  end
+  return level
+end
+
+local function turn_of_level(parent, level)
+  return tonumber(call('HGET', K .. 'n:' .. parent, 'v' .. level) or 0)
+end
+
+--- Put one entry of a parent's index where it belongs: `seg` names a child, '' the parent's own jobs.
+-- `charge` is what the entry pays for jobs just taken. Answers true when the index changed.
+local function settle(parent, seg, charge)
+  local index, own = K .. 'i:' .. parent, seg == ''
+  local n, level, ends, band
+  if own then
+    n = node(parent)
+    local e = first_job(parent)
+    level = e[1] and job_level(n.queue, tonumber(e[2]))
+    band = n.band
+  else
+    n = node(parent == '' and seg or parent .. '/' .. seg)
+    level, ends = level_of(n)
+    band = parent == '' and BAND or n.band
+    if ends then call('ZADD', K .. 'timers', ends, n.path) end
+  end
+  local score = call('ZSCORE', index, seg)
+  local was, turn
+  if score then
+    score = tonumber(score)
+    was = floor(score / band)
+    turn = score - was * band + (charge or 0)
+  end
+  if not level then
+    if not score then return false end
+    call('ZREM', index, seg)
+    if own then n.ol, n.ot = was, turn else n.tl, n.tt = was, turn end
+    call('HSET', K .. 'n:' .. n.path, own and 'ol' or 'tl', was, own and 'ot' or 'tt', turn)
+    return true
+  end
+  if was ~= level then
+    local mine = 0
+    if not score and (own and n.ol or n.tl) == level then mine = own and n.ot or n.tt end
+    turn = max(mine, turn_of_level(parent, level))
+  end
+  local new = level * band + min(turn, band - 1)
+  if new == score then return false end
+  call('ZADD', index, new, seg)
+  return true
+end
+
+local function parent_of(path)
+  local c = chain(path)
+  local parent = c[#c - 1] or ''
+  return parent, parent == '' and path or sub(path, #parent + 2)
+end
+
+--- A node may have become eligible, moved or stopped being so: put it right, and its ancestors with it.
+local function place(path)
+  while path ~= '' do
+    local parent, seg = parent_of(path)
+    if not settle(parent, seg) then return end
+    path = parent
+  end
+end

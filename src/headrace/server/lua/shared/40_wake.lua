@@ -1,0 +1,46 @@
+-- Waking (E26): a session that found nothing waits on a list of its own, registered by the claim itself.
+--
+-- waiters      waiter -> when its wait ends by itself      w:<queue>  waiters that serve a queue ("w:*": any)
+-- wl:<waiter>  the list it blocks on: a token means "look again"
+
+--- Wake up to `n` waiters that serve a queue.
+local function wake(queue, n)
+  if n <= 0 or call('ZCARD', K .. 'waiters') == 0 then return end
+  for _, line in ipairs({ K .. 'w:' .. queue, K .. 'w:*' }) do
+    while n > 0 do
+      local e = call('ZPOPMIN', line)
+      if not e[1] then break end
+      if call('ZREM', K .. 'waiters', e[1]) == 1 and tonumber(e[2]) >= now then
+        call('LPUSH', K .. 'wl:' .. e[1], 1)
+        call('PEXPIRE', K .. 'wl:' .. e[1], 10000)
+        n = n - 1
+      end
+    end
+  end
+end
+
+--- Ask `flush` to wake waiters for `n` more jobs of a queue.
+local function wake_later(queue, n) wakes[queue] = (wakes[queue] or 0) + n end
+
+--- The next moment at which time alone makes work: a schedule, a rate, a rule's end, a deadline.
+local function next_due()
+  local at = math.huge
+  for _, index in ipairs({ 'due', 'timers', 'dl' }) do
+    local e = call('ZRANGE', K .. index, 0, 0, 'WITHSCORES')
+    if e[1] then
+      local t = tonumber(e[2])
+      if index == 'dl' and t <= now and meta.grace > now then t = meta.grace end
+      at = min(at, t)
+    end
+  end
+  return at
+end
+
+--- Something is due at `at`: when nobody who waits would be up by then, wake one to look at the clock again.
+local function alarm(at)
+  local first = call('ZRANGEBYSCORE', K .. 'waiters', now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  if not first[1] or at >= tonumber(first[2]) then return end
+  local e = call('ZPOPMAX', K .. 'waiters')
+  call('LPUSH', K .. 'wl:' .. e[1], 1)
+  call('PEXPIRE', K .. 'wl:' .. e[1], 10000)
+end

@@ -1,0 +1,112 @@
+-- What happens when an id is enqueued that is already there (E18, E19).
+--
+-- A request to enqueue, decoded: { lane, prio, at, delay, opts, d, a, c, letters }
+--   at ms or 0, delay ms or 0; opts a map of options; d update data (1/0); a update run_at (0 no, 1 yes,
+--   2 if later, 3 if earlier); c reset counts (1/0); letters: options to take over ('p' priority, 'l' lane, ...)
+
+local function decode_head(head)
+  local h = unpack_(head)
+  local opts = h[5]
+  return { lane = h[1] or '', prio = h[2] or 50, at = h[4] and h[4] > 0 and now + h[4] or h[3] or 0,
+    opts = type(opts) == 'table' and next(opts) and pack(opts) or nil, d = h[6] or 1, a = h[7] or 1, c = h[8] or h[6] or 1, letters = h[9] or '' }
+end
+
+local function merged_time(old, new, how)
+  if how == 0 then return old end
+  if how == 1 or (how == 2 and new > old) or (how == 3 and new < old) then return new end
+  return old
+end
+
+--- Options of `old`, with those named by `letters` taken from `new`; packed, or nil when all are defaults.
+local function merged_options(old, new, letters)
+  local o, n = old.o and unpack_(old.o) or {}, new.o and unpack_(new.o) or {}
+  for i = 1, #letters do
+    local name = sub(letters, i, i)
+    if name ~= 'p' and name ~= 'l' then o[name] = n[name] end
+  end
+  return next(o) and pack(o) or nil
+end
+
+--- The record that results when `new` (parsed) is laid over `old` (parsed) by the flags of `how`.
+local function merged_record(old, new, how)
+  local function takes(name) return find(how.letters, name, 1, true) end
+  local data = how.d == 1 and new or old
+  return record_of(takes('p') and new.prio or old.prio, old.queued, old.gen, takes('l') and new.lane or old.lane,
+    merged_options(old, new, how.letters), payload_of(data))
+end
+
+--- Two sets of flags of the same twin as one: what either of them asked for.
+local function merged_flags(old, new)
+  local letters = old.letters
+  for i = 1, #new.letters do
+    local name = sub(new.letters, i, i)
+    if not find(letters, name, 1, true) then letters = letters .. name end
+  end
+  return { d = max(old.d, new.d), a = new.a ~= 0 and new.a or old.a, c = max(old.c, new.c), letters = letters }
+end
+
+--- The id is running: keep the new one as its held twin, or merge it into the twin that is held already.
+local function hold(queue, id, rec, ask)
+  local h = call('HGET', K .. 'h:' .. queue, id)
+  if not h then
+    local twin = { rec = rec, at = ask.at, d = ask.d, a = ask.a, c = ask.c, letters = ask.letters }
+    call('HSET', K .. 'h:' .. queue, id, pack(twin))
+    ensure(path_of(queue, ask.lane))
+    count(path_of(queue, ask.lane), 'h', 1)
+    return parse(rec).gen
+  end
+  local twin = unpack_(h)
+  local old, new, flags = parse(twin.rec), parse(rec), merged_flags(twin, ask)
+  flags.rec = merged_record(old, new, ask)
+  flags.at = merged_time(twin.at, ask.at, ask.a)
+  call('HSET', K .. 'h:' .. queue, id, pack(flags))
+  local lane = parse(flags.rec).lane
+  if lane ~= old.lane then
+    ensure(path_of(queue, lane))
+    count(path_of(queue, old.lane), 'h', -1)
+    count(path_of(queue, lane), 'h', 1)
+  end
+  return old.gen
+end
+
+--- The id waits (ready, scheduled or parked): change it by the flags. It keeps its place in line when it can.
+local function update_waiting(queue, id, old, rec, ask)
+  local path = path_of(queue, old.lane)
+  local was_at = tonumber(call('ZSCORE', K .. 'due', queue .. '/' .. id) or 0)
+  local score = call('ZSCORE', K .. 'z:' .. path, id)
+  local new = parse(merged_record(old, parse(rec), ask))
+  local at = merged_time(was_at, ask.at, ask.a)
+  call('HSET', K .. 'j:' .. queue, id, new.rec)
+  if ask.c == 1 then
+    call('HDEL', K .. 't:' .. queue, id)
+    call('HDEL', K .. 'e:' .. queue, id)
+  end
+  local stays = new.lane == old.lane and new.prio == old.prio
+  if score and stays and at <= now then return old.gen end
+  take_waiting(queue, id, old)
+  put_job(queue, id, new, at, stays and tonumber(score) or nil)
+  return old.gen
+end
+
+--- A run of the id ended without ending the job: lay the held twin over it. Answers the job and its time.
+local function absorb_held(queue, id, job, counts, at)
+  local h = call('HGET', K .. 'h:' .. queue, id)
+  if not h then return job, at end
+  call('HDEL', K .. 'h:' .. queue, id)
+  local twin = unpack_(h)
+  local new = parse(twin.rec)
+  count(path_of(queue, new.lane), 'h', -1)
+  local rec = merged_record(job, new, twin)
+  if twin.d == 1 then
+    rec = sub(rec, 1, 8) .. sub(twin.rec, 9, 14) .. sub(rec, 15)
+    merge_outcome(queue .. '/' .. id, job.gen, new.gen)
+  else
+    merge_outcome(queue .. '/' .. id, new.gen, job.gen)
+  end
+  if twin.c == 1 then
+    counts.f, counts.s, counts.o = 0, 0, 0
+    call('HDEL', K .. 'e:' .. queue, id)
+  end
+  call('HSET', K .. 'j:' .. queue, id, rec)
+  return parse(rec), merged_time(at, twin.at, twin.a)
+end

@@ -1,0 +1,133 @@
+-- What time alone does, moved along by claims and heartbeats in bounded steps: schedules, lane timers,
+-- deadlines, dead sessions, expired dead letters, forgotten lanes.
+
+local function promote(limit)
+  local due = call('ZRANGEBYSCORE', K .. 'due', '-inf', now, 'LIMIT', 0, limit)
+  if not due[1] then return end
+  many('ZREM', K .. 'due', due)
+  for i = 1, #due do
+    local queue, id = split(due[i])
+    local rec = call('HGET', K .. 'j:' .. queue, id)
+    if rec then
+      local job = parse(rec)
+      local path = path_of(queue, job.lane)
+      count(path, 'd', -1)
+      put_ready(queue, id, path, job_score(node(queue), job.prio, i))
+    end
+  end
+end
+
+local function fire_timers()
+  local paths = call('ZRANGEBYSCORE', K .. 'timers', '-inf', now, 'LIMIT', 0, 100)
+  if not paths[1] then return end
+  call('ZREM', K .. 'timers', unpack(paths))
+  for i = 1, #paths do
+    if sub(paths[i], 1, 1) == '\t' then call('HDEL', K .. 'rules', sub(paths[i], 2))
+    else
+      dirty[paths[i]] = true
+      wake_later(chain(paths[i])[1], 1)
+    end
+  end
+end
+
+--- Jobs whose claims died go back, or fail when their budget is spent.
+local function reap_jobs(keys, field)
+  local list = {}
+  for i = 1, #keys do
+    local e = run_of(keys[i])
+    if e then list[#list + 1] = { keys[i], e } end
+  end
+  end_runs(list)
+  for i = 1, #list do
+    local key, e = list[i][1], list[i][2]
+    local queue, id = split(key)
+    local rec = call('HGET', K .. 'j:' .. queue, id)
+    if rec then
+      local kind = field or (e[11] == 't' and TIMEOUT or STALL)
+      local note = kind == TIMEOUT and 'TimeoutError' or 'StallError'
+      local text = kind == TIMEOUT and 'the attempt ran past its timeout' or 'the worker stopped without a word, or its lease ran out'
+      local error = '\2' .. pack({ type = note, message = text, session = e[2], attempt = e[6] })
+      end_badly(queue, id, e, parse(rec), counts_of(call('HGET', K .. 't:' .. queue, id)), kind, error, nil, nil, note)
+    end
+  end
+  return #list
+end
+
+--- A session whose lease ran out is dead from the first touch on; at most `limit` of its jobs move a call.
+local function reap_session(session, limit)
+  call('HSET', K .. 'ss:' .. session, 'dead', now)
+  local keys = call('SRANDMEMBER', K .. 'sj:' .. session, limit)
+  reap_jobs(keys, STALL)
+  many('SREM', K .. 'sj:' .. session, keys)
+  if call('EXISTS', K .. 'sj:' .. session) == 1 then return #keys end
+  call('ZREM', K .. 'dl', session)
+  call('PEXPIRE', K .. 'ss:' .. session, ANSWER_MS)
+  call('SREM', K .. 'sessions', session)
+  call('DEL', K .. 'sc:' .. session)
+  return #keys
+end
+
+--- Everything past its deadline, at most `limit` jobs. After a silence of half a lease (a stall, a restart,
+-- a failover) sessions get one full lease to come back (E12).
+local function reap(limit)
+  if now - meta.seen > meta.lease / 2 and meta.seen > 0 then
+    meta.grace = now + meta.lease
+    call('HSET', K .. 'meta', 'grace', meta.grace)
+  end
+  local late = call('ZRANGEBYSCORE', K .. 'dl', '-inf', now, 'LIMIT', 0, limit)
+  local jobs, moved = {}, 0
+  for i = 1, #late do
+    if find(late[i], '/', 1, true) then jobs[#jobs + 1] = late[i]
+    elseif now >= meta.grace and moved < limit then moved = moved + reap_session(late[i], limit - moved) end
+  end
+  if jobs[1] then
+    call('ZREM', K .. 'dl', unpack(jobs))
+    moved = moved + reap_jobs(jobs)
+  end
+  return moved
+end
+
+local function forget_lane(path)
+  if deltas[path] or call('EXISTS', K .. 'z:' .. path) == 1 or not deserted(path) then return end
+  call('DEL', K .. 'n:' .. path, K .. 'g:' .. path, K .. 'c:' .. path, K .. 'i:' .. path)
+  call('ZREM', K .. 'timers', path)
+  local parent, seg = parent_of(path)
+  call('ZREM', K .. 'i:' .. parent, seg)
+  dirty[path], idle[path], nodes[path] = nil, nil, nil
+  if call('SREM', K .. 'c:' .. parent, seg) == 1 then
+    local p = node(parent)
+    p.k = p.k - 1
+    call('HINCRBY', K .. 'n:' .. parent, 'k', -1)
+    if p.k == 0 then call('DEL', K .. 'i:' .. parent) end
+    dirty[parent], idle[parent] = true, true
+  end
+end
+
+local function expire_failed(key)
+  local queue, id = split(key)
+  local rec = call('HGET', K .. 'j:' .. queue, id)
+  if rec and call('ZREM', K .. 'f:' .. queue, id) == 1 then
+    local path = path_of(queue, parse(rec).lane)
+    count(path, 'f', -1)
+    idle[path] = true
+    forget_job(queue, id)
+  end
+end
+
+--- Slow chores that nobody waits for: dead letters past their time, lanes that stayed empty.
+local function chores(limit)
+  local list = call('ZRANGEBYSCORE', K .. 'chores', '-inf', now, 'LIMIT', 0, limit)
+  if not list[1] then return end
+  call('ZREM', K .. 'chores', unpack(list))
+  for i = 1, #list do
+    local what = sub(list[i], 3)
+    if sub(list[i], 1, 1) == 'f' then expire_failed(what) else forget_lane(what) end
+  end
+end
+
+local function housekeep(n)
+  promote(max(2 * n, 100))
+  fire_timers()
+  reap(100)
+  chores(20)
+end
