@@ -20,6 +20,7 @@ HeadraceError
 │   ├── ServerUnfit         too old, may evict keys, or refuses our commands
 │   ├── EmbeddedUnavailable no server program to embed, or it did not start
 │   ├── ShardMismatch       the server holds another number of shards than you asked for
+│   ├── ForeignKey          a key of ours holds a value of another type: somebody else wrote there
 │   ├── NoShard             the server lost the shard's data, or it was never initialised
 │   └── UpgradeNeeded       the data was written by a newer Headrace
 └── ProtocolError           a reply that this version does not understand: a defect, please report it
@@ -115,6 +116,10 @@ class EmbeddedUnavailable(ServerError):
 
 class ShardMismatch(ServerError):
     """The server holds another number of shards than you asked for."""
+
+
+class ForeignKey(ServerError):
+    """A key of ours holds a value of another type: somebody else wrote there."""
 
 
 class NoShard(ServerError):

@@ -1,0 +1,109 @@
+"""From a URL, a client of the caller or nothing at all to an open `Site`: finds the server and examines it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from headrace.errors import HeadraceError, OptionError
+from headrace.server.address import Address, address_of
+from headrace.server.borrowed import address_of_client
+from headrace.server.delivery import Courier, FunctionLibrary
+from headrace.server.fitness import Facts, survey
+from headrace.server.site import Site, log
+from headrace.server.sync_transport import SyncTransport
+from headrace.server.topology import Cluster, Sentinel, Single, Topology
+
+__all__ = ["Site", "open_site"]
+
+#: Seconds that a call may take while connections break, servers load or fail over.
+RETRY_FOR: Final = 20.0
+ENVIRONMENT: Final = "HEADRACE_URL"
+
+
+@dataclass(slots=True)
+class _Found:
+    """Where to connect, and whom to tell when the site is closed."""
+
+    address: Address
+    url: str
+    origin: str = ""
+
+
+def open_site(
+    url: str | None = None,
+    *,
+    connection: object | None = None,
+    namespace: str = "hr",
+    folder: Path | None = None,
+    test_clock: bool = False,
+    retry_for: float = RETRY_FOR,
+    functions: FunctionLibrary | None = None,
+) -> Site:
+    """Connect to a server, examine it, and say in the log where that is and how durable.
+
+    Without `url` and `connection`: the environment's HEADRACE_URL, else an embedded server in `folder`. Raises
+    InvalidInput for a URL that cannot be read, ServerUnavailable when nothing answers there, ServerUnfit when the
+    server is too old, may evict keys or refuses our commands.
+    """
+    if url is not None and connection is not None:
+        raise OptionError("give url or connection=, not both")
+    url = url or (os.environ.get(ENVIRONMENT) if connection is None else None) or None
+    if connection is not None:
+        address = address_of_client(connection)
+        return _open(_Found(address, address.url), namespace, _functions(functions, test_clock), retry_for)
+    if url is not None:
+        return _open(_Found(address_of(url), url), namespace, _functions(functions, test_clock), retry_for)
+    return _open_embedded(folder, namespace, _functions(functions, test_clock), retry_for)
+
+
+def _functions(given: FunctionLibrary | None, test_clock: bool) -> FunctionLibrary:
+    if given is not None:
+        return given
+    from headrace.server.library import library
+
+    return library(test_clock)
+
+
+def _open_embedded(folder: Path | None, namespace: str, functions: FunctionLibrary, retry_for: float) -> Site:
+    from headrace.server.embedded import start_or_join
+
+    embedded = start_or_join(folder or Path(os.environ.get("HEADRACE_DIR") or ".headrace"))
+    try:
+        site = _open(_Found(address_of(embedded.url), embedded.url, ", embedded"), namespace, functions, retry_for)
+    except HeadraceError:
+        embedded.close()
+        raise
+    site.on_close(embedded.close)
+    return site
+
+
+def _open(found: _Found, namespace: str, functions: FunctionLibrary, retry_for: float) -> Site:
+    transport = SyncTransport()
+    try:
+        topology, facts = _find(found.address, namespace, transport, retry_for)
+    except BaseException:
+        transport.close()
+        raise
+    courier = Courier(topology, functions, namespace, retry_for)
+    site = Site(courier, transport, facts, namespace=namespace, url=found.url, origin=found.origin)
+    log.info("%s", site.boot_line())
+    return site
+
+
+def _find(address: Address, namespace: str, transport: SyncTransport, retry_for: float) -> tuple[Topology, list[Facts]]:
+    topology: Topology
+    if address.shape == "cluster":
+        topology = Cluster(address.seeds, namespace)
+    elif address.shape == "sentinel":
+        topology = Sentinel(address)
+    else:
+        topology = Single(address.way_in)
+    facts = transport.run(survey(topology, retry_for))
+    if facts[0].is_cluster and not topology.is_cluster:
+        # A plain URL of one node: the others are found through it.
+        topology = Cluster([address.way_in], namespace)
+        facts = transport.run(survey(topology, retry_for))
+    return topology, facts

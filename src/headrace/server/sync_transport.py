@@ -1,0 +1,303 @@
+"""Runs moves with blocking sockets, for any number of threads; a forked child starts with none."""
+
+from __future__ import annotations
+
+import selectors
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from headrace import clock
+from headrace.server.dial import DIAL_ERRORS, not_connected
+from headrace.server.endpoint import Endpoint
+from headrace.server.moves import (
+    NOT_YET,
+    PENDING,
+    WINDOW,
+    Hear,
+    Lost,
+    Move,
+    Moves,
+    Part,
+    Pause,
+    Refusal,
+    Send,
+    SendMany,
+    Tune,
+    Wait,
+    pack,
+)
+from headrace.server.sync_line import Line
+
+R = TypeVar("R")
+
+#: Idle connections kept for one endpoint: more threads than this open and close some at their peaks.
+_KEPT: Final = 64
+#: How much longer than its wait a blocking command may take until its connection counts as dead.
+MARGIN: Final = 2.0
+
+
+class SyncTransport:
+    """A last-in-first-out stack of idle connections an endpoint; who talks holds one alone."""
+
+    def __init__(self) -> None:
+        self._idle: dict[Endpoint, deque[Line]] = {}
+        self._runs: dict[type[Move], Callable[[Any], Any]] = {
+            Send: self._send,
+            SendMany: self._send_many,
+            Wait: self._wait,
+            Pause: lambda move: time.sleep(move.seconds),
+            Tune: self._tune,
+            Hear: _hear,
+        }
+
+    def run(self, moves: Moves[R]) -> R:
+        """Run moves to their result."""
+        runs = self._runs
+        try:
+            move = next(moves)
+            while True:
+                try:
+                    answer = runs[type(move)](move)
+                except BaseException as error:
+                    move = moves.throw(error)
+                else:
+                    move = moves.send(answer)
+        except StopIteration as stop:
+            return stop.value
+
+    def close(self) -> None:
+        """Close all idle connections; those in use are closed by whoever holds them."""
+        idle, self._idle = self._idle, {}
+        for lines in idle.values():
+            for line in list(lines):
+                line.close()
+
+    def _take(self, endpoint: Endpoint, careful: bool) -> Line:
+        lines = self._idle.get(endpoint)
+        while lines:
+            try:
+                line = lines.pop()
+            except IndexError:
+                break
+            if not careful or line.alive():
+                return line
+            line.close()
+        return Line(endpoint)
+
+    def _put_back(self, line: Line) -> None:
+        lines = self._idle.setdefault(line.endpoint, deque())
+        if len(lines) < _KEPT:
+            lines.append(line)
+        else:
+            line.close()
+
+    def _lost(self, line: Line, error: OSError) -> Lost:
+        line.close()
+        # What ended this connection ended the idle ones as a rule: do not try each of them.
+        for other in self._idle.pop(line.endpoint, ()):
+            other.close()
+        return Lost(line.endpoint, error, True)
+
+    def _send(self, move: Send) -> Any:
+        try:
+            line = self._take(move.endpoint, move.careful)
+        except DIAL_ERRORS as error:
+            return not_connected(move.endpoint, error)
+        try:
+            line.send(move.packed)
+            reply = line.receive()
+        except OSError as error:
+            return self._lost(line, error)
+        except BaseException:  # interrupted in the middle: the next reply on it would be somebody else's
+            line.close()
+            raise
+        self._put_back(line)
+        return reply
+
+    def _send_many(self, move: SendMany) -> list[list[Any]]:
+        talks = [_Talk(part) for part in move.parts]
+        try:
+            for talk in talks:
+                try:
+                    talk.line = self._take(talk.part.endpoint, talk.part.careful)
+                except DIAL_ERRORS as error:
+                    talk.give_up(not_connected(talk.part.endpoint, error))
+            while busy := [talk for talk in talks if talk.line is not None]:
+                for talk in busy:
+                    self._step(talk)
+        except BaseException:
+            for talk in talks:
+                if talk.line is not None:
+                    talk.line.close()
+            raise
+        return [talk.replies for talk in talks]
+
+    def _step(self, talk: _Talk) -> None:
+        line = talk.line
+        if line is None:
+            return
+        try:
+            if talk.step(line):
+                talk.line = None
+                self._put_back(line)
+        except OSError as error:
+            talk.give_up(self._lost(line, error))
+
+    def _wait(self, move: Wait) -> list[Any]:
+        answers: list[Any] = [PENDING] * len(move.parts)
+        lines: dict[int, Line] = {}
+        try:
+            for i, part in enumerate(move.parts):
+                try:
+                    lines[i] = self._take(part.endpoint, True)
+                    lines[i].within(move.seconds + MARGIN)
+                    lines[i].send(pack("CLIENT", "ID") + part.packed if len(move.parts) > 1 else part.packed)
+                except DIAL_ERRORS as error:
+                    answers[i] = not_connected(part.endpoint, error)
+            if len(move.parts) == 1 and lines:
+                answers[0] = self._read(lines[0])
+            elif PENDING in answers and len(lines) == len(move.parts):
+                self._first(lines, answers, move.seconds + MARGIN)
+        except BaseException:
+            for line in lines.values():
+                line.close()
+            raise
+        for i, line in lines.items():
+            if answers[i] is PENDING or isinstance(answers[i], Lost):
+                line.close()
+            else:
+                line.within(line.endpoint.reply_timeout)
+                self._put_back(line)
+        return answers
+
+    def _read(self, line: Line) -> Any:
+        try:
+            return line.receive()
+        except OSError as error:
+            return self._lost(line, error)
+
+    def _first(self, lines: dict[int, Line], answers: list[Any], seconds: float) -> None:
+        """Wait on several lines until one has its answer; call off the other waits, so that they can be used again."""
+        ids = {i: self._read(line) for i, line in lines.items()}
+        until = clock.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            for i, line in lines.items():
+                if isinstance(ids[i], Lost):
+                    answers[i] = ids[i]
+                else:
+                    selector.register(line, selectors.EVENT_READ, i)
+            while all(answer is PENDING for answer in answers):
+                ready = selector.select(max(0.0, until - clock.monotonic()))
+                if not ready:
+                    break
+                for key, _ in ready:
+                    answers[key.data] = self._glance(lines[key.data])
+        for i, line in lines.items():
+            if answers[i] is PENDING and isinstance(ids[i], int):
+                freed = self._send(Send(line.endpoint, pack("CLIENT", "UNBLOCK", ids[i])))
+                if not isinstance(freed, Lost | Refusal):
+                    answers[i] = self._read(line)  # None as a rule; a token that came just then is one too
+
+    def _glance(self, line: Line) -> Any:
+        try:
+            reply = line.glance()
+        except OSError as error:
+            return self._lost(line, error)
+        return PENDING if reply is NOT_YET else reply
+
+    def _tune(self, move: Tune) -> Any:
+        try:
+            line = self._take(move.endpoint, True)
+        except DIAL_ERRORS as error:
+            return not_connected(move.endpoint, error)
+        try:
+            line.send(pack("SUBSCRIBE", move.channel))
+            reply = line.receive()
+        except OSError as error:
+            return self._lost(line, error)
+        except BaseException:
+            line.close()
+            raise
+        if isinstance(reply, Refusal):
+            self._put_back(line)
+            return reply
+        return SyncEar(line, move.channel, self._put_back)
+
+
+class _Talk:
+    """One part of a `SendMany`: a window of commands in flight over one line."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.replies: list[Any] = []
+        self.line: Line | None = None
+        self._sent = 0
+
+    def step(self, line: Line) -> bool:
+        """Keep the window full, read a reply; True when all is read."""
+        commands = self.part.commands
+        if self._sent < len(commands) and self._sent - len(self.replies) <= WINDOW // 2:
+            begin, self._sent = self._sent, min(len(self.replies) + WINDOW, len(commands))
+            line.send(b"".join(commands[begin : self._sent]))
+            if begin == 0:
+                return False  # let the other endpoints start before waiting for this one
+        self.replies.append(line.receive())
+        return len(self.replies) == len(commands)
+
+    def give_up(self, lost: Lost) -> None:
+        """The line is lost: what has no reply was sent, or surely not."""
+        self.line = None
+        for i in range(len(self.replies), len(self.part.commands)):
+            self.replies.append(Lost(lost.endpoint, lost.error, lost.sent and i < self._sent, lost.final))
+
+
+class SyncEar:
+    """A subscription on a line of its own, which goes back to the stack when it is given up in order."""
+
+    def __init__(self, line: Line, channel: str, put_back: Callable[[Line], None]) -> None:
+        self._line: Line | None = line
+        self._channel = channel
+        self._put_back = put_back
+
+    def hear(self, seconds: float) -> Any:
+        """The next message, or None when the time is up, or `Lost`."""
+        line = self._line
+        if line is None:
+            return None
+        try:
+            line.within(max(seconds, 0.001))
+            message = line.receive()
+        except TimeoutError:
+            return None
+        except BaseException as error:
+            self._line = None
+            line.close()
+            if isinstance(error, OSError):
+                return Lost(line.endpoint, error, False)
+            raise
+        return message[2]
+
+    def close(self) -> None:
+        """Unsubscribe; the line is an ordinary one again."""
+        line, self._line = self._line, None
+        if line is None:
+            return
+        try:
+            line.within(line.endpoint.reply_timeout)
+            line.send(pack("UNSUBSCRIBE", self._channel))
+            while line.receive()[0] != b"unsubscribe":
+                pass  # messages that came on the way
+        except BaseException as error:
+            line.close()
+            if not isinstance(error, OSError):
+                raise
+            return
+        self._put_back(line)
+
+
+def _hear(move: Hear) -> Any:
+    if isinstance(move.ear, SyncEar):
+        return move.ear.hear(move.seconds)
+    raise TypeError(f"no way to run {move!r}")
