@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.protocol.steps import Arg, Block, Call, Channel, Effect, Listen, Steps
+import uvloop
+
+from headrace.protocol.steps import Arg, Call, Channel, Effect, Steps
 from headrace.server.connect import Site, open_site
 
 
@@ -76,9 +79,9 @@ def publish(channel: str, message: str, shard: int = 0) -> Call:
 class Runner:
     """Runs effects on a site by one of the two transports, so that one test serves both."""
 
-    def __init__(self, site: Site, runner: asyncio.Runner | None) -> None:
+    def __init__(self, site: Site, loop: asyncio.Runner | None) -> None:
         self.site = site
-        self._runner = runner
+        self._loop = loop
 
     def __call__(self, effect: Effect) -> Any:
         """Run one effect."""
@@ -86,8 +89,19 @@ class Runner:
 
     def run(self, steps: Steps[Any]) -> Any:
         """Run an operation."""
-        return self._runner.run(self.site.arun(steps)) if self._runner else self.site.run(steps)
+        return self._loop.run(self.site.arun(steps)) if self._loop else self.site.run(steps)
 
 
-__all__ = ["FUNCTIONS", "Block", "Call", "Channel", "Functions", "Listen", "Runner", "add", "bump", "doing", "echo"]
-__all__ += ["publish", "push", "read", "site_at"]
+KINDS = ["blocking", "asyncio", "uvloop"]
+
+
+@contextmanager
+def running(kind: str, url: str, **options: Any) -> Generator[Runner]:
+    """A site and a way to run effects on it, closed at the end."""
+    with site_at(url, **options) as site:
+        if kind == "blocking":
+            yield Runner(site, None)
+            return
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop if kind == "uvloop" else None) as loop:
+            yield Runner(site, loop)
+            loop.run(site.aclose())

@@ -60,7 +60,9 @@ def masked(url: str) -> str:
     if not slashes:
         return re.sub(r"^.*@", "***@", url)
     rest = re.sub(r"^[^?]*@", "***@", rest)
-    return f"{head}://" + re.sub(r"(?i)((?:password|ca_data)=)[^&]*", r"\1***", rest)
+    place, mark, query = rest.partition("?")
+    # A mistyped name of an option may carry a secret too.
+    return f"{head}://{place}{mark}" + re.sub(r"=[^&]*", "=***", query)
 
 
 def address_of(url: str) -> Address:

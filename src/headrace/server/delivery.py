@@ -133,11 +133,18 @@ class Courier:
 
     def call(self, call: Call) -> Moves[Any]:
         """One call; its reply or its typed error."""
-        parcel = self._wrap(call)
+        return self._one(self._wrap(call))
+
+    def ask(self, shard: int, *words: str) -> Moves[Any]:
+        """A command of the server itself that only reads, on the primary of a shard."""
+        return self._one(_Parcel(Call(words[0], shard, readonly=True), pack(*words), None))
+
+    def _one(self, parcel: _Parcel) -> Moves[Any]:
         seen = self.topology.version
-        endpoint = parcel.sent_to = self.topology.endpoint(call.shard)
+        shard = parcel.call.shard
+        endpoint = parcel.sent_to = self.topology.endpoint(shard)
         if endpoint is None:
-            reply: Any = _nobody(call.shard)
+            reply: Any = _nobody(shard)
         else:
             reply = yield Send(endpoint, parcel.packed, not parcel.repeatable)
         if isinstance(reply, Lost | Refusal):
@@ -334,8 +341,9 @@ def _plain_error(reply: Lost | Refusal, endpoint: Endpoint | None, what: str) ->
 def unavailable(lost: Lost) -> ServerUnavailable:
     """The error for a server that does not answer."""
     where = lost.endpoint.where if lost.endpoint else "the cluster"
+    tls = "that it speaks TLS" if lost.endpoint and lost.endpoint.kind == "tls" else "whether it wants TLS (rediss://)"
     error = ServerUnavailable(
-        f"no answer from the server at {where} ({lost.error}): see that it runs and can be reached from here, "
+        f"no answer from the server at {where} ({lost.error}): see that it runs and can be reached from here, {tls}, "
         "and that the URL (HEADRACE_URL) is right"
     )
     error.__cause__ = lost.error

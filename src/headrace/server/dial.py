@@ -76,18 +76,12 @@ def _final(endpoint: Endpoint, error: Exception) -> HeadraceError | None:
         return ServerUnfit(
             f"the server at {endpoint.where} refused the way in ({error}): check user and password of the URL"
         )
-    if isinstance(error, exceptions.ConnectionError):
-        cause = error.__context__
-        if isinstance(cause, ssl.SSLError):
-            return ServerUnavailable(
-                f"no secure connection to {endpoint.where} ({cause}): check that the server speaks TLS, that its "
-                "certificate names this host, and ssl_ca_certs of the URL"
-            )
-        return None
-    if isinstance(error, exceptions.ResponseError | exceptions.RedisError) and not isinstance(
-        error, exceptions.TimeoutError
-    ):
-        return ServerUnfit(f"the server at {endpoint.where} refused the connection: {error}")
-    if isinstance(error, FileNotFoundError | ssl.SSLError) and endpoint.kind == "tls":
-        return ServerUnavailable(f"cannot use the certificates given for {endpoint.where} ({error})")
-    return None
+    cause = error.__context__ or error
+    if endpoint.kind == "tls" and isinstance(cause, ssl.SSLError | FileNotFoundError):
+        return ServerUnavailable(
+            f"no secure connection to {endpoint.where} ({cause}): check that the server speaks TLS, that its "
+            "certificate names this host, and the certificates that the URL names (ssl_ca_certs and its like)"
+        )
+    if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | OSError):
+        return None  # it may come back
+    return ServerUnfit(f"the server at {endpoint.where} refused the connection: {error}")

@@ -25,19 +25,17 @@ class Facts:
     version: str
     is_cluster: bool
     is_primary: bool
-    run_id: str
-    replication_id: str
     eviction: str
     durability: str
 
-    @property
-    def epoch(self) -> str:
-        """Changes when the server lost or swapped its data: after a restart, a failover, a full resync."""
-        return f"{self.run_id}:{self.replication_id}"
+
+def epoch_of(info: bytes) -> str:
+    """From INFO; changes when the server lost or swapped its data: after a restart, a failover, a full resync."""
+    fields = _fields(info)
+    return f"{fields.get('run_id', '')}:{fields.get('master_replid', '')}"
 
 
-def look(endpoint: Endpoint, retry_for: float) -> Moves[Facts]:
-    """Ask one server for its facts; raises what keeps it from being used at all."""
+def _look(endpoint: Endpoint, retry_for: float) -> Moves[Facts]:
     info = _fields((yield from _ask(endpoint, retry_for, "INFO", "everything")))
     if "redis_version" not in info:
         raise ProtocolError(f"the server at {endpoint.where} gave an INFO without a version")
@@ -47,8 +45,6 @@ def look(endpoint: Endpoint, retry_for: float) -> Moves[Facts]:
         version=info.get("valkey_version", info["redis_version"]) if engine == "Valkey" else info["redis_version"],
         is_cluster=info.get("cluster_enabled") == "1",
         is_primary=info.get("role", "master") == "master",
-        run_id=info.get("run_id", ""),
-        replication_id=info.get("master_replid", ""),
         eviction=info.get("maxmemory_policy", "noeviction"),
         durability=(yield from _durability(endpoint, info)),
     )
@@ -56,7 +52,7 @@ def look(endpoint: Endpoint, retry_for: float) -> Moves[Facts]:
 
 def examine(endpoint: Endpoint, retry_for: float) -> Moves[Facts]:
     """The facts of a server that is fit; raises ServerUnfit naming what to mend."""
-    facts = yield from look(endpoint, retry_for)
+    facts = yield from _look(endpoint, retry_for)
     who = f"the server at {endpoint.where} ({facts.engine} {facts.version})"
     if tuple(int(n) for n in re.findall(r"\d+", facts.version)[:2]) < _NEEDED[facts.engine]:
         raise ServerUnfit(f"{who} is too old: Redis 7.0 or Valkey 7.2 is needed")

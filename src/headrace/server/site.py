@@ -12,7 +12,7 @@ from headrace.errors import ServerUnavailable
 from headrace.protocol.steps import Steps
 from headrace.server.async_transport import AsyncTransport
 from headrace.server.delivery import Courier
-from headrace.server.fitness import Facts, look, weakest
+from headrace.server.fitness import Facts, epoch_of, weakest
 from headrace.server.moves import Moves
 from headrace.server.sync_transport import SyncTransport
 from headrace.server.topology import Topology
@@ -142,13 +142,7 @@ class Site:
         return self._courier.operate(steps)
 
     def _epoch(self, shard: int) -> Moves[str]:
-        endpoint = self._topology.endpoint(shard)
-        if endpoint is None:
-            yield from self._topology.refresh(self._topology.version)
-            endpoint = self._topology.endpoint(shard)
-        if endpoint is None:
-            raise ServerUnavailable(f"no primary serves shard {shard} now: see CLUSTER INFO")
-        return (yield from look(endpoint, 0.0)).epoch
+        return epoch_of((yield from self._courier.ask(shard, "INFO", "everything")))
 
     def start_over_after_fork(self) -> None:
         """In a forked child: no socket, lock or channel of the parent may be used, nor its server be stopped."""
