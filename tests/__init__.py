@@ -1,0 +1,1 @@
+"""The tests: each file stands beside the room it watches; `tools` holds what they share."""
