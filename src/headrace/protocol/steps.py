@@ -29,6 +29,7 @@ class Channel:
         self.number = 0
 
     def next(self) -> int:
+        """The number of the next call; a repetition of a call keeps its number."""
         self.number += 1
         return self.number
 

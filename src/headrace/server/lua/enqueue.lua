@@ -16,7 +16,11 @@ for i = 1, n do ids[i] = args[4 + 3 * i] end
 local old, running_ids, taken = hmget(K .. 'j:' .. queue, ids), {}, {}
 local keys_of = {}
 for i = 1, n do keys_of[i] = queue .. '/' .. ids[i] end
-if origin == 'c' then
+if origin == 'g' then
+  for i = 1, n do
+    if old[i] then refuse('EXISTS', 'the generated id of job ' .. keys_of[i] .. ' is taken') end
+  end
+else
   local runs = hmget(K .. 'run', keys_of)
   for i = 1, n do
     running_ids[i] = runs[i]

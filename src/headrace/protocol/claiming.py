@@ -1,0 +1,147 @@
+"""Claims: taking jobs, finishing them, keeping them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, cast
+
+from headrace.protocol.steps import Arg, Call, Channel, Steps
+
+CLAIM_JOBS: Final = 100
+CALL_BYTES: Final = 1 << 20
+MAX_WAIT: Final = 5.0
+
+COMPLETED, RETRIED, FAILED, CANCELLED, RELEASED, PARKED, LOST = "C", "R", "F", "X", "L", "P", "-"
+
+
+class Claimed(NamedTuple):
+    """A claimed job as the server describes it; counts and record are parsed when they are looked at."""
+
+    key: bytes
+    claim: bytes
+    counts: bytes
+    record: bytes
+    shard: int
+
+
+@dataclass(slots=True)
+class Want:
+    """What a claim call asks for."""
+
+    n: int
+    queues: Sequence[str] = ("*",)
+    ahead: int = 0
+    lease_ms: int = 0
+    wait_ms: int = 0
+    waiter: str = ""
+    members: int = 1
+    units: int = 1
+
+    def args(self, n: int | None = None) -> tuple[Arg, ...]:
+        """The arguments from `n` on; every call gets a nonce of 96 random bits for its claim ids."""
+        nonce = secrets.token_urlsafe(12)
+        return (
+            min(self.n if n is None else n, CLAIM_JOBS), self.ahead, self.lease_ms, self.wait_ms, self.waiter, nonce,
+            self.members, self.units, *self.queues,
+        )  # fmt: skip
+
+
+class Grant(NamedTuple):
+    """The answer to a claim: the jobs, when to look again at the latest, and the level that waits."""
+
+    jobs: list[Claimed]
+    due_ms: int
+    level: int
+
+
+def _grant(reply: list[bytes | int], at: int, shard: int) -> Grant:
+    it = iter(cast("list[bytes]", reply[at + 2 :]))
+    jobs = [
+        Claimed(key, claim, counts, record, shard) for key, claim, counts, record in zip(it, it, it, it, strict=True)
+    ]
+    return Grant(jobs, cast("int", reply[at]), cast("int", reply[at + 1]))
+
+
+def claim(want: Want, shard: int, channel: Channel | None = None) -> Steps[Grant]:
+    """Claim up to `want.n` jobs of one shard."""
+    reply = cast("list[bytes | int]", (yield Call("claim", shard, want.args(), numbered=True, channel=channel)))
+    return _grant(reply, 0, shard)
+
+
+class End(NamedTuple):
+    """How one claim ends: an operation of `85_finishing.lua` and its body."""
+
+    key: bytes
+    claim: bytes
+    op: str
+    body: bytes = b""
+
+
+def time_body(at_ms: int = -1, delay_ms: int = -1, error: bytes = b"") -> bytes:
+    """The body of a retry, failure or release: when the job may run again, and the error's payload."""
+    return b"%d %d %b" % (at_ms, delay_ms, error)
+
+
+def _finish_calls(ends: Sequence[End], shard: int, channel: Channel | None) -> list[Call]:
+    calls: list[Call] = []
+    args: list[Arg] = []
+    size = 0
+    for end in ends:
+        weight = len(end.body) + len(end.key)
+        if len(args) >= 4 * CLAIM_JOBS or (args and size + weight > CALL_BYTES):
+            calls.append(Call("finish", shard, (len(args) // 4, *args), numbered=True, channel=channel))
+            args, size = [], 0
+        args += end
+        size += weight
+    if args:
+        calls.append(Call("finish", shard, (len(args) // 4, *args), numbered=True, channel=channel))
+    return calls
+
+
+def finish(ends: Sequence[End], shard: int, channel: Channel | None = None) -> Steps[str]:
+    """Finish claims of one shard; answers a letter for each (see the constants above)."""
+    letters = ""
+    for call in _finish_calls(ends, shard, channel):
+        reply = cast("list[bytes | int]", (yield call))
+        letters += cast("bytes", reply[0]).decode()
+    return letters
+
+
+def finish_and_claim(
+    ends: Sequence[End], want: Want, shard: int, channel: Channel | None = None
+) -> Steps[tuple[str, Grant]]:
+    """Finish claims and claim the next jobs in the same round trip."""
+    calls = _finish_calls(ends, shard, channel)
+    letters = ""
+    for call in calls[:-1]:
+        reply = cast("list[bytes | int]", (yield call))
+        letters += cast("bytes", reply[0]).decode()
+    args = (*calls[-1].args, *want.args()) if calls else (0, *want.args())
+    reply = cast("list[bytes | int]", (yield Call("finish", shard, args, numbered=True, channel=channel)))
+    return letters + cast("bytes", reply[0]).decode(), _grant(reply, 1, shard)
+
+
+class Kept(NamedTuple):
+    """The answer to an extension or a report: whether the claim is current, and who cancelled the job if anyone."""
+
+    current: bool
+    cancelled: str | None
+
+
+def _kept(reply: list[bytes | int]) -> Kept:
+    if not reply[0]:
+        return Kept(False, None)
+    by = cast("bytes", reply[1]).decode()
+    return Kept(True, by or None)
+
+
+def extend(key: bytes, claim_id: bytes, lease_ms: int, shard: int) -> Steps[Kept]:
+    """Give a claim another deadline."""
+    return _kept((yield Call("extend", shard, (key, claim_id, lease_ms), readonly=True)))
+
+
+def report(key: bytes, claim_id: bytes, progress: bytes, shard: int) -> Steps[Kept]:
+    """Store the progress of a running job."""
+    return _kept((yield Call("report", shard, (key, claim_id, progress), readonly=True)))

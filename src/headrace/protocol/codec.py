@@ -1,0 +1,128 @@
+"""Payloads: one codec byte, then bytes. Raw bytes stay as they are, everything else is MessagePack.
+
+0 raw bytes   1 MessagePack   2 an error made by the server (MessagePack)   3 a failure job   4 JSON
+JSON serves only what MessagePack cannot hold: integers of more than 64 bits. Never pickle.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+
+from headrace.errors import PayloadError
+
+T = TypeVar("T")
+
+MAX_BYTES: Final = 1 << 20
+MAX_DEPTH: Final = 200
+NOTHING: Final = b""
+_CONTAINERS: Final = (dict, list, tuple, set, frozenset)
+
+
+def _plain(value: Any) -> Any:
+    """Turn what msgspec does not know (pydantic models and their like) into plain values."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    raise NotImplementedError
+
+
+_encode: Final = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+_encode_json: Final = msgspec.json.Encoder(enc_hook=_plain).encode
+_decode: Final = msgspec.msgpack.Decoder().decode
+
+
+def encode(value: Any, limit: int = MAX_BYTES, what: str = "data") -> bytes:
+    """The payload of a value, or a `PayloadError` that says what is wrong with it."""
+    kind = type(value)
+    if kind is bytes or kind is bytearray or kind is memoryview:
+        payload = b"\x00" + bytes(value)
+    elif value is None:
+        return b"\x01\xc0"
+    else:
+        if isinstance(value, _CONTAINERS):
+            _check_depth(cast("object", value), what)
+        payload = _encoded(value, what)
+    if len(payload) > limit + 1:
+        raise PayloadError(
+            f"{what} takes {len(payload) - 1:,} bytes, the limit is {limit:,}: store it elsewhere and pass a reference"
+        )
+    return payload
+
+
+def _encoded(value: Any, what: str) -> bytes:
+    try:
+        return b"\x01" + _encode(value)
+    except (OverflowError, ValueError) as error:
+        if isinstance(error, UnicodeError):
+            raise PayloadError(f"{what} holds text that is not valid Unicode: {error.reason}") from None
+        try:
+            return b"\x04" + _encode_json(value)
+        except (TypeError, ValueError, OverflowError) as worse:
+            raise PayloadError(f"{what} cannot be encoded: {worse}") from None
+    except (TypeError, NotImplementedError) as error:
+        raise PayloadError(
+            f"{what} cannot be encoded: {error or type(value).__name__}. Pass JSON-like values, bytes, dataclasses, "
+            "msgspec structs, pydantic models, datetime, Decimal or UUID"
+        ) from None
+    except RecursionError:
+        raise PayloadError(f"{what} is nested too deep (the limit is {MAX_DEPTH} levels), or contains itself") from None
+
+
+def _check_depth(value: object, what: str) -> None:
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for item in level:
+            below += item.values() if isinstance(item, dict) else item
+        level = [item for item in below if isinstance(item, _CONTAINERS)]
+        if not level:
+            return
+    raise PayloadError(f"{what} is nested deeper than {MAX_DEPTH} levels, or contains itself")
+
+
+def decode(payload: bytes, kind: Any = None) -> Any:
+    """The value of a payload; with `kind`, validated and converted to that type."""
+    if not payload:
+        return None
+    codec, body = payload[0], payload[1:]
+    try:
+        if codec == 0:
+            return body if kind is None else msgspec.convert(body, kind)
+        if codec in (1, 2):
+            return _decode(body) if kind is None else msgspec.msgpack.decode(body, type=kind)
+        if codec == 4:
+            return msgspec.json.decode(body) if kind is None else msgspec.json.decode(body, type=kind)
+        if codec == 3:
+            return parse_failure(body)
+    except msgspec.MsgspecError as error:
+        raise PayloadError(f"the payload cannot be read{f' as {kind!r}' if kind else ''}: {error}") from None
+    raise PayloadError(f"the payload has codec {codec}, which this version does not know")
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJob:
+    """What a failure handler gets: the failed job's data, who it was, and its last error."""
+
+    queue: str
+    id: str
+    lane: str
+    attempts: int
+    failures: int
+    stalls: int
+    timeouts: int
+    priority: int
+    data: Any
+    error: Any
+
+
+def parse_failure(body: bytes) -> FailedJob:
+    """Take apart the payload that the server writes for a failure job."""
+    (size,) = struct.unpack_from(">I", body)
+    error, at = body[4 : 4 + size], 4 + size
+    (size,) = struct.unpack_from(">I", body, at)
+    info = cast("dict[str, Any]", _decode(body[at + 4 : at + 4 + size]))
+    return FailedJob(data=decode(body[at + 4 + size :]), error=decode(error), **info)

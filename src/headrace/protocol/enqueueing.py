@@ -1,0 +1,105 @@
+"""Enqueue: many jobs as few calls, each within the limits of one call (E25), each on its own shard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, cast
+
+from headrace.errors import JobExists, ProtocolError
+from headrace.protocol.names import new_id
+from headrace.protocol.routing import Ring
+from headrace.protocol.steps import Arg, Call, Steps
+
+CALL_JOBS: Final = 256
+CALL_BYTES: Final = 1 << 20
+_LETTERS: Final = {"a": "added", "u": "updated", "h": "held", "i": "ignored"}
+
+
+class Item(NamedTuple):
+    """One job to enqueue: its id (None: generate one), where it goes, its packed options and payload."""
+
+    id: str | None
+    lane: str
+    route: str | None
+    head: bytes
+    payload: bytes
+
+
+class Enqueued(NamedTuple):
+    """What became of one job: its id, its generation, and added, updated, held or ignored."""
+
+    id: str
+    generation: int
+    outcome: str
+    shard: int
+
+
+def enqueue_one(ring: Ring, queue: str, item: Item, if_exists: str) -> Steps[Enqueued]:
+    """Enqueue one job."""
+    shard = ring.of_job(item.id, item.lane, item.route)
+    for _ in range(3):
+        id, origin = (item.id, "c") if item.id is not None else (new_id(shard), "g")
+        args: tuple[Arg, ...] = (queue, if_exists, origin, item.head, id, b"", item.payload)
+        try:
+            reply = cast("list[bytes | int]", (yield Call("enqueue", shard, args, numbered=True)))
+        except JobExists as error:
+            if item.id is None:
+                continue  # another process drew the same id in the same millisecond: draw again
+            error.queue, error.id = queue, id
+            raise
+        return Enqueued(id, cast("int", reply[1]), _LETTERS[cast("bytes", reply[0]).decode()], shard)
+    raise ProtocolError("three generated ids in a row were taken: is the source of randomness broken?")
+
+
+class _Batch:
+    """Jobs of one call, and how big it has become."""
+
+    __slots__ = ("args", "ids", "places", "shard", "size")
+
+    def __init__(self, shard: int) -> None:
+        self.shard = shard
+        self.args: list[Arg] = []
+        self.ids: list[str] = []
+        self.places: list[int] = []
+        self.size = 0
+
+
+def enqueue_many(ring: Ring, queue: str, items: Sequence[Item], if_exists: str) -> Steps[list[Enqueued]]:
+    """Enqueue many jobs: order is kept within a shard; each call is atomic, the whole is not."""
+    outcomes: list[Enqueued | None] = [None] * len(items)
+    batches = _batches(ring, items)
+    calls = [Call("enqueue", b.shard, (queue, if_exists, origin, b"", *b.args), numbered=True) for origin, b in batches]
+    replies = cast("list[list[bytes | int]]", (yield calls)) if calls else []
+    for (_, batch), reply in zip(batches, replies, strict=True):
+        letters = cast("bytes", reply[0]).decode()
+        for place, id, letter, generation in zip(batch.places, batch.ids, letters, reply[1:], strict=True):
+            outcomes[place] = Enqueued(id, cast("int", generation), _LETTERS[letter], batch.shard)
+    return cast("list[Enqueued]", outcomes)
+
+
+def _batches(ring: Ring, items: Sequence[Item]) -> list[tuple[str, _Batch]]:
+    """Cut the jobs into calls: by shard, by origin of the id, by number and size; no id twice in one call."""
+    done: list[tuple[str, _Batch]] = []
+    open_: dict[tuple[int, str], tuple[_Batch, set[str]]] = {}
+    for place, item in enumerate(items):
+        shard = ring.of_job(item.id, item.lane, item.route)
+        id, origin = (item.id, "c") if item.id is not None else (new_id(shard), "g")
+        size = len(item.payload) + len(item.head) + len(id)
+        batch, seen = open_.get((shard, origin), (None, None))
+        if (
+            batch is None
+            or seen is None
+            or len(batch.ids) >= CALL_JOBS
+            or batch.size + size > CALL_BYTES
+            or (origin == "c" and id in seen)
+        ):
+            batch, seen = _Batch(shard), set()
+            open_[shard, origin] = batch, seen
+            done.append((origin, batch))
+        if origin == "c":
+            seen.add(id)
+        batch.places.append(place)
+        batch.ids.append(id)
+        batch.size += size
+        batch.args += (id, item.head, item.payload)
+    return done

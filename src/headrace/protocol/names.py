@@ -1,0 +1,128 @@
+"""Names of queues, lanes and jobs: what is allowed, and how ids are generated.
+
+A generated id has 16 characters that sort by time and carry their shard:
+7 of milliseconds, 2 of the shard, 7 of a counter that starts at random in each process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+from typing import Final
+
+from headrace import clock
+from headrace.errors import NameInvalid
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_ALPHABET: Final = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+_GENERATED: Final = re.compile(r"[-0-9A-Z_a-z]{16}\Z")
+_VALUE: Final = {c: i for i, c in enumerate(_ALPHABET)}
+MAX_BYTES: Final = 256
+MAX_SHARDS: Final = 4096
+
+
+def check_name(name: object, what: str) -> str:
+    """A queue's name, or one level of a lane: text without slashes, control characters, or outer blanks."""
+    if not isinstance(name, str):
+        raise NameInvalid(f"{what} must be a string, not {type(name).__name__}: {name!r}")
+    _check_text(name, what)
+    if "/" in name:
+        raise NameInvalid(f"{what} {name!r} contains a slash: slashes separate the levels of lanes")
+    if name != name.strip() or name == "*":
+        raise NameInvalid(f"{what} {name!r} must not be '*' nor begin or end with a blank")
+    return name
+
+
+def check_lane(lane: object) -> str:
+    """A lane below its queue: one level ("tenant-7") or two ("tenant-7/nightly"); '' is the queue itself."""
+    if lane is None or lane == "":
+        return ""
+    if not isinstance(lane, str):
+        raise NameInvalid(f"lane must be a string, not {type(lane).__name__}: {lane!r}")
+    levels = lane.split("/")
+    if len(levels) > 2:
+        raise NameInvalid(f"lane {lane!r} has {len(levels)} levels: at most two are allowed below a queue")
+    for level in levels:
+        check_name(level, f"level of lane {lane!r}" if len(levels) > 1 else "lane")
+    if len(lane.encode()) > 255:
+        raise NameInvalid(f"lane {lane[:40]!r}... is longer than 255 bytes")
+    return lane
+
+
+def check_id(id: object) -> str:
+    """A job's id: any text of 1..256 bytes without control characters."""
+    if not isinstance(id, str):
+        raise NameInvalid(f"id must be a string, not {type(id).__name__}: {id!r}")
+    return _check_text(id, "id")
+
+
+def _check_text(text: str, what: str) -> str:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise NameInvalid(f"{what} {text!r} is not valid Unicode text: {error.reason}") from None
+    if not 0 < size <= MAX_BYTES:
+        raise NameInvalid(f"{what} must have 1 to {MAX_BYTES} bytes, {text[:40]!r} has {size}")
+    if _CONTROL.search(text):
+        raise NameInvalid(f"{what} {text!r} contains control characters")
+    return text
+
+
+def content_id(payload: bytes) -> str:
+    """The id of a job whose content is its id: equal data, equal id."""
+    return "c-" + hashlib.blake2b(payload, digest_size=15).hexdigest()
+
+
+class _Sequence:
+    """The counter behind generated ids: random at the start, and again in a child after a fork."""
+
+    __slots__ = ("next", "pid")
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.next = secrets.randbits(42)
+
+
+_sequence = _Sequence()
+
+
+def _digits(number: int, length: int) -> str:
+    chars = [""] * length
+    for i in range(length - 1, -1, -1):
+        chars[i] = _ALPHABET[number & 63]
+        number >>= 6
+    return "".join(chars)
+
+
+_stamp: tuple[int, str] = (0, "")
+
+
+def new_id(shard: int) -> str:
+    """A fresh id: sorts after earlier ones of this process, and says its shard."""
+    global _stamp  # noqa: PLW0603 - the text of the current millisecond, made once
+    ms = int(clock.wall() * 1000)
+    last, text = _stamp
+    if ms != last:
+        text = _digits(ms, 7)
+        _stamp = (ms, text)
+    number = _sequence.next
+    _sequence.next = (number + 1) & ((1 << 42) - 1)
+    return text + _digits(shard, 2) + _digits(number, 7)
+
+
+def shard_in(id: str) -> int | None:
+    """The shard that an id of the generated form carries; None for any other form."""
+    if _GENERATED.match(id) is None:
+        return None
+    return _VALUE[id[7]] * 64 + _VALUE[id[8]]
+
+
+def after_fork() -> None:
+    """A child process counts from another place than its parent."""
+    _sequence.__init__()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=after_fork)

@@ -1,0 +1,247 @@
+"""Options of a job (E18): checked before anything is sent, and packed as the head of an enqueue.
+
+A queue has defaults; a call gives some options; what neither names has the engine's default and is not stored.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypedDict
+
+import msgspec
+
+from headrace.errors import OptionError
+from headrace.protocol.names import check_lane
+from headrace.protocol.routing import check_route
+from headrace.protocol.times import Duration, Time, duration_ms, to_ms
+
+
+class JobOptions(TypedDict, total=False):
+    """What `enqueue` takes beside the data; None means "no limit" where a limit can be left out."""
+
+    id: Any
+    run_at: Time | None
+    delay: Duration | None
+    priority: int
+    lane: str
+    route: str | int | None
+    max_failures: int | None
+    max_stalls: int | None
+    max_timeouts: int | None
+    timeout: Duration | None
+    min_backoff: Duration
+    max_backoff: Duration | None
+    keep_result: Duration | None
+    keep_failed: Duration | None
+    unique_for: Duration | None
+    task: str
+    if_exists: str
+    update_data: bool
+    update_run_at: bool | str
+    reset_counts: bool
+    update_priority: bool
+    update_lane: bool
+    update_max_failures: bool
+    update_max_stalls: bool
+    update_max_timeouts: bool
+    update_timeout: bool
+    update_min_backoff: bool
+    update_max_backoff: bool
+    update_keep_result: bool
+    update_keep_failed: bool
+    update_unique_for: bool
+
+
+class QueueDefaults(TypedDict, total=False):
+    """Options that a queue may preset for its jobs."""
+
+    priority: int
+    max_failures: int | None
+    max_stalls: int | None
+    max_timeouts: int | None
+    timeout: Duration | None
+    min_backoff: Duration
+    max_backoff: Duration | None
+    keep_result: Duration | None
+    keep_failed: Duration | None
+    unique_for: Duration | None
+
+
+def _count(value: object, name: str) -> int:
+    if value is None:
+        return -1
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
+        raise OptionError(f"{name}={value!r}: expected a whole number from 0 on, or None for no limit")
+    return value
+
+
+def _duration(value: object, name: str) -> int:
+    return -1 if value is None else duration_ms(value, name)
+
+
+def _bounded(value: object, name: str) -> int:
+    if value is None:
+        raise OptionError(f"{name}=None: give seconds or a timedelta")
+    return duration_ms(value, name)
+
+
+def check_priority(value: object, name: str = "priority") -> int:
+    """A priority: 0..100, greater goes first."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
+        raise OptionError(f"{name}={value!r}: expected a whole number from 0 to 100; greater goes first, 50 is usual")
+    return value
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise OptionError(f"{name}={value!r}: expected a name")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec:
+    letter: str
+    default: int | None
+    check: Callable[[object, str], int | str]
+
+
+#: Options that travel by letter; the server's table in `20_record.lua` has the same letters and defaults.
+SPECS: Final[dict[str, _Spec]] = {
+    "max_failures": _Spec("f", 10, _count),
+    "max_stalls": _Spec("s", 3, _count),
+    "max_timeouts": _Spec("o", 3, _count),
+    "timeout": _Spec("t", -1, _duration),
+    "min_backoff": _Spec("b", 2_000, _bounded),
+    "max_backoff": _Spec("x", 300_000, _duration),
+    "keep_result": _Spec("k", 600_000, _duration),
+    "keep_failed": _Spec("d", 604_800_000, _duration),
+    "unique_for": _Spec("u", 0, _duration),
+    "task": _Spec("n", None, _text),
+}
+_BY_LETTER: Final = {spec.letter: name for name, spec in SPECS.items()}
+_PLACES: Final = {"priority": "p", "lane": "l"}
+_OTHERS: Final = ("id", "run_at", "delay", "route", "if_exists", "update_data", "update_run_at", "reset_counts")
+_UPDATES: Final = tuple(f"update_{name}" for name in (*SPECS, *_PLACES) if name != "task")
+ENQUEUE_NAMES: Final = frozenset((*SPECS, *_PLACES, *_OTHERS, *_UPDATES))
+DEFAULT_NAMES: Final = frozenset((*(set(SPECS) - {"task"}), "priority"))
+_RUN_AT_MODES: Final[dict[Any, int]] = {False: 0, True: 1, "if_later": 2, "if_earlier": 3}
+_IF_EXISTS: Final = {"update": "u", "ignore": "i", "error": "e"}
+
+
+def check_names(given: Iterable[str], allowed: frozenset[str], where: str) -> None:
+    """Refuse option names that do not exist, and say which one was probably meant."""
+    for name in given:
+        if name not in allowed:
+            close = difflib.get_close_matches(name, allowed, 1)
+            hint = f": did you mean {close[0]!r}?" if close else f"; there are: {', '.join(sorted(allowed))}"
+            raise OptionError(f"{where} has no option {name!r}{hint}")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The options of one enqueue, checked: what is sent, and what decides where it is sent."""
+
+    packed: bytes
+    lane: str
+    route: str | None
+    if_exists: str
+
+
+def queue_defaults(given: Mapping[str, Any], queue: str) -> dict[str, Any]:
+    """Check the defaults of a queue."""
+    check_names(given, DEFAULT_NAMES, f"queue {queue!r}")
+    for name, value in given.items():
+        if name == "priority":
+            check_priority(value)
+        else:
+            SPECS[name].check(value, name)
+    return dict(given)
+
+
+def build_head(given: Mapping[str, Any], defaults: Mapping[str, Any], queue: str) -> Head:
+    """Check the options of one call and pack them over the queue's defaults."""
+    check_names(given, ENQUEUE_NAMES, f"enqueue into {queue!r}")
+    options, letters = _stored(given, defaults)
+    priority = check_priority(given.get("priority", defaults.get("priority", 50)))
+    lane = check_lane(given.get("lane"))
+    at, delay = _time(given)
+    letters += "".join(letter for name, letter in _PLACES.items() if _takes(given, name))
+    data = _flag(given, "update_data", True)
+    mode = given.get("update_run_at", True)
+    if mode not in _RUN_AT_MODES:
+        raise OptionError(f"update_run_at={mode!r}: expected True, False, 'if_later' or 'if_earlier'")
+    packed = msgspec.msgpack.encode(
+        (
+            lane,
+            priority,
+            at,
+            delay,
+            options,
+            data,
+            _RUN_AT_MODES[mode],
+            _flag(given, "reset_counts", bool(data)),
+            letters,
+        )
+    )
+    return Head(packed, lane, check_route(given.get("route")), _if_exists(given))
+
+
+def _stored(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Options that differ from the engine's defaults, by letter; and the letters that an existing job takes over."""
+    options: dict[str, Any] = {}
+    letters = ""
+    for name, spec in SPECS.items():
+        if name in given or name in defaults:
+            value = spec.check(given[name] if name in given else defaults[name], name)
+            if value != spec.default:
+                options[spec.letter] = value
+        if _takes(given, name):
+            letters += spec.letter
+    if options.get("x", 300_000) != -1 and options.get("b", 2_000) > options.get("x", 300_000):
+        raise OptionError("min_backoff must not be greater than max_backoff")
+    return options, letters
+
+
+def _takes(given: Mapping[str, Any], name: str) -> bool:
+    """An existing job takes an option over when it was given, unless `update_<name>` says otherwise."""
+    return bool(_flag(given, f"update_{name}", name in given))
+
+
+def _flag(given: Mapping[str, Any], name: str, default: bool) -> int:
+    value = given.get(name, default)
+    if not isinstance(value, bool):
+        raise OptionError(f"{name}={value!r}: expected True or False")
+    return int(value)
+
+
+def _time(given: Mapping[str, Any]) -> tuple[int, int]:
+    run_at, delay = given.get("run_at"), given.get("delay")
+    if run_at is not None and delay is not None:
+        raise OptionError("give run_at or delay, not both")
+    return (
+        0 if run_at is None else to_ms(run_at, "run_at"),
+        0 if delay is None else duration_ms(delay, "delay"),
+    )
+
+
+def _if_exists(given: Mapping[str, Any]) -> str:
+    value = given.get("if_exists", "update")
+    if value not in _IF_EXISTS:
+        raise OptionError(f"if_exists={value!r}: expected 'update', 'ignore' or 'error'")
+    return _IF_EXISTS[value]
+
+
+def named_options(letters: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored options with their names, in the units people use: seconds, and None for no limit."""
+    named: dict[str, Any] = {}
+    for name, spec in SPECS.items():
+        value = letters.get(spec.letter, spec.default)
+        if value == -1:
+            value = None
+        elif spec.check in (_duration, _bounded) and value is not None:
+            value = value / 1000
+        if name != "task" or value is not None:
+            named[name] = value
+    return named

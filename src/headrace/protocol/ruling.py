@@ -1,0 +1,59 @@
+"""Settings at run time: lanes, rules, and what happens to many jobs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from headrace.protocol.steps import Call, Steps
+
+
+def set_lane(path: str, settings: Mapping[str, Any], shards: Sequence[int]) -> Steps[None]:
+    """Set up a queue, group or lane on each shard; see `lane.lua` for the letters."""
+    packed = msgspec.msgpack.encode(settings)
+    yield [Call("lane", shard, (path, packed), numbered=True) for shard in shards]
+
+
+class Rule(NamedTuple):
+    """A pause or a block: on what, by whom, why, and until when (0: until taken back)."""
+
+    kind: str
+    name: str
+    which: str
+    who: str = ""
+    why: str = ""
+    until_ms: int = 0
+
+
+def set_rule(rule: Rule, on: bool, shards: Sequence[int]) -> Steps[bool]:
+    """Set a rule or take it back; True when that changed anything."""
+    args = (rule.kind, rule.name, rule.which, "set" if on else "clear", rule.who, rule.why, rule.until_ms)
+    replies = cast("list[int]", (yield [Call("rules", shard, args, numbered=True) for shard in shards]))
+    return any(replies)
+
+
+def cancel(queue: str, ids: Sequence[str], running: bool, by: str, shard: int) -> Steps[str]:
+    """Cancel jobs; a letter for each: w it waited, h its twin, m marked, b twin and mark, - nothing."""
+    letters = ""
+    for i in range(0, len(ids), 100):
+        args = (queue, int(running), by, *ids[i : i + 100])
+        letters += cast("bytes", (yield Call("cancel", shard, args, numbered=True))).decode()
+    return letters
+
+
+def replay(queue: str, ids: Sequence[str] | None, what: str, shard: int, limit: int | None = None) -> Steps[int]:
+    """Put dead letters back in line ("replay") or delete them ("drop"); without ids, all or the oldest `limit`."""
+    done = 0
+    if ids is not None:
+        for i in range(0, len(ids), 100):
+            done += cast("int", (yield Call("replay", shard, (queue, what, 100, *ids[i : i + 100]), numbered=True)))
+        return done
+    while limit is None or done < limit:
+        n = 100 if limit is None else min(100, limit - done)
+        moved = cast("int", (yield Call("replay", shard, (queue, what, n), numbered=True)))
+        done += moved
+        if moved < n:
+            break
+    return done

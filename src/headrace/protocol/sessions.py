@@ -1,0 +1,37 @@
+"""Sessions: a worker process as a shard knows it. One heartbeat renews all its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import msgspec
+
+from headrace.protocol.steps import Call, Channel, Steps
+
+
+def open_session(
+    channel: Channel, shard: int, lease_ms: int, queues: Sequence[str], tasks: Sequence[str], info: dict[str, str]
+) -> Steps[None]:
+    """Open a session under the channel's id: jobs of its tasks that were parked come back."""
+    serves = msgspec.msgpack.encode({"queues": list(queues), "tasks": list(tasks)})
+    args = ("open", lease_ms, serves, msgspec.json.encode(info))
+    yield Call("session", shard, args, numbered=True, channel=channel)
+
+
+def close_session(channel: Channel, shard: int) -> Steps[int]:
+    """Hand all jobs of a session back, uncounted, and close it."""
+    moved = 0
+    while True:
+        step = cast("int", (yield Call("session", shard, ("close", 0, b"", b""), numbered=True, channel=channel)))
+        moved += step
+        if step < 100:
+            return moved
+
+
+def heartbeat(session: str, shard: int) -> Steps[list[str] | None]:
+    """Renew a session's lease: the jobs it is to cancel, or None when it is dead and everything it had is lost."""
+    reply = cast("list[bytes | int]", (yield Call("heartbeat", shard, (session,), readonly=True)))
+    if not reply[0]:
+        return None
+    return [cast("bytes", key).decode() for key in reply[1:]]
