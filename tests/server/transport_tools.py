@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,11 @@ class Runner:
     def run(self, steps: Steps[Any]) -> Any:
         """Run an operation."""
         return self._loop.run(self.site.arun(steps)) if self._loop else self.site.run(steps)
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run anything asynchronous on the loop of an asynchronous kind."""
+        assert self._loop is not None
+        return self._loop.run(coroutine)
 
 
 KINDS = ["blocking", "asyncio", "uvloop"]

@@ -100,7 +100,7 @@ class Courier:
         self._namespace = namespace
         self._retry_for = retry_for
         self._channels: deque[Channel] = deque()
-        self._heads: dict[tuple[str, int], tuple[str, str, int, str]] = {}
+        self._heads: dict[tuple[str, int], tuple[str, str, str, str]] = {}
 
     def forget_channels(self) -> None:
         """A forked child numbers its calls on channels of its own."""
@@ -244,7 +244,7 @@ class Courier:
         head = self._heads.get((call.function, call.shard))
         if head is None:
             meta = keys.meta(self._namespace, call.shard)
-            head = ("FCALL", self._library.function(call.function), 1, meta)
+            head = ("FCALL", self._library.function(call.function), "1", meta)
             self._heads[call.function, call.shard] = head
         if not call.numbered:
             return _Parcel(call, pack(*head, *call.args), None)

@@ -124,7 +124,9 @@ _pack = cast("Callable[[tuple[bytes | str | int | float, ...]], bytes]", cast("A
 
 def pack(*words: bytes | str | int | float) -> bytes:
     """One command in the protocol of the server."""
-    return _pack(words)
+    # Numbers become text here: hiredis does it without looking at errors, and a signal that raises just then
+    # (Ctrl-C) ends the process with a segmentation fault.
+    return _pack(tuple([word if type(word) is bytes or type(word) is str else str(word) for word in words]))
 
 
 def new_reader() -> hiredis.Reader:

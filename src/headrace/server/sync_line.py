@@ -87,6 +87,11 @@ class Line:
         with suppress(OSError):
             self._sock.close()
 
+    def __del__(self) -> None:
+        # An interrupt can lose a line between two statements; its end is not worth a warning.
+        if hasattr(self, "_sock"):
+            self.close()
+
     def _feed(self) -> None:
         size = self._sock.recv_into(self._buffer)
         if size == 0:
