@@ -115,8 +115,13 @@ class Cluster:
         for index, node in enumerate(self.nodes):
             for other in self.nodes[index + 1 :]:
                 node.ask("CLUSTER", "MEET", LOOPBACK, other.port, other.bus.number)
-        everybody = str(len(self.nodes))
-        eventually(lambda: all(x.knows()["cluster_known_nodes"] == everybody for x in self.nodes), "all nodes met", 30)
+        names = [node.id for node in self.nodes]  # until the handshake is over, a node goes by another name
+
+        def met(node: Node) -> bool:
+            known = str(node.ask("CLUSTER", "NODES"))
+            return all(name in known for name in names)
+
+        eventually(lambda: all(met(node) for node in self.nodes), "all nodes met", 30)
 
     def _ready(self, node: Node) -> bool:
         knows = node.knows()

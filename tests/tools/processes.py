@@ -6,11 +6,9 @@ the directory of the run. Neither needs this process to be alive when it matters
 
 from __future__ import annotations
 
-import ctypes
 import os
 import random
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -19,19 +17,22 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from headrace import clock
 
-PR_SET_PDEATHSIG = 1
-_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else lambda *_: 0  # resolved before any fork
+# Run in the new process before it becomes the program: 1 is PR_SET_PDEATHSIG, 9 is SIGKILL. A `preexec_fn` would
+# do the same in a fork of this process, which is unsafe (and from Python 3.12 on a warning) once it has threads.
+DIE_WITH_PARENT = """
+import ctypes, os, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+    os.getppid() == int(sys.argv[1]) or os._exit(1)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
 _running: dict[int, subprocess.Popen[bytes]] = {}
 # The kernel takes the end of the *thread* that forked for the parent's death, so one thread that stays does it all.
 _spawner = ThreadPoolExecutor(1, thread_name_prefix="spawner")
-
-
-def _die_with_parent() -> None:
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def spawn(
@@ -43,18 +44,18 @@ def spawn(
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Starts a process that dies with this one; its output is appended to `log`."""
+    shim = [sys.executable, "-I", "-S", "-c", DIE_WITH_PARENT, str(os.getpid())]
 
     def start() -> subprocess.Popen[bytes]:
         with log.open("ab") as output:
             return subprocess.Popen(
-                command,
+                [*shim, *command],
                 cwd=cwd,
                 env={**os.environ, **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 pass_fds=pass_fds,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - one async-signal-safe call
             )
 
     process = _spawner.submit(start).result()
@@ -74,7 +75,9 @@ def ended(process: subprocess.Popen[bytes], within: float | None = None) -> bool
 
 def left_running() -> list[str]:
     """What was spawned and still runs: `pid command`. Empty at the end of every well-behaved run."""
-    return [f"{pid} {process.args}" for pid, process in list(_running.items()) if not ended(process)]
+    return [
+        f"{pid} {cast(list[str], process.args)[6:]}" for pid, process in list(_running.items()) if not ended(process)
+    ]
 
 
 def end_all() -> None:
