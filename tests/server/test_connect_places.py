@@ -156,7 +156,7 @@ def test_a_replica_is_refused() -> None:
     with Server() as first, Server(replica_of=first) as second:
         second.wait_for_replica()
         with pytest.raises(ServerUnfit, match="is a replica"):
-            site_at(second.url, retry_for=0.2)
+            site_at(second.url)
 
 
 @pytest.mark.parametrize(

@@ -112,12 +112,15 @@ def _opened(cluster: Cluster) -> int:
     return total
 
 
+def _cut_a_waiter(server: Server, proxy: ChaosProxy) -> None:
+    eventually(lambda: blocked(server), "somebody waits")
+    proxy.cut()
+
+
 def test_a_lost_connection_means_look_again(server: Server) -> None:
     for kind in KINDS:
         with ChaosProxy(server) as proxy, running(kind, proxy.url) as run:
-            cutter = threading.Thread(
-                target=lambda proxy=proxy: (eventually(lambda: blocked(server), "somebody waits"), proxy.cut())
-            )
+            cutter = threading.Thread(target=_cut_a_waiter, args=(server, proxy))
             cutter.start()
             assert run(Block({0: "{hr:0}wake"}, 5)) is True
             cutter.join()

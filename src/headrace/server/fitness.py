@@ -12,7 +12,7 @@ from headrace.server.delivery import Patience, unavailable
 from headrace.server.endpoint import Endpoint
 from headrace.server.moves import Lost, Moves, Pause, Refusal, Send, pack
 from headrace.server.refusals import Remedy
-from headrace.server.topology import Topology
+from headrace.server.topology import Single, Topology
 
 _NEEDED: Final = {"Redis": (7, 0), "Valkey": (7, 2)}
 
@@ -76,9 +76,10 @@ def survey(topology: Topology, retry_for: float) -> Moves[list[Facts]]:
         found: list[Facts] = []
         for endpoint in topology.primaries():
             found.append((yield from examine(endpoint, retry_for)))
-        if found and all(facts.is_primary for facts in found):
+        if found and all(facts.is_primary or facts.is_cluster for facts in found):
             return found
-        pause = patience.pause()
+        # A failover may be under way, but whoever gave one server's URL named the wrong one.
+        pause = None if isinstance(topology, Single) else patience.pause()
         if pause is None and found:
             raise ServerUnfit(
                 f"the server at {topology.primaries()[0].where} is a replica and takes no writes: "

@@ -83,6 +83,11 @@ class Site:
         """The places of all primaries, for people."""
         return [node.where for node in self._topology.primaries()]
 
+    def shard_node(self, shard: int) -> str:
+        """The place of the primary that serves a shard now, for people; "" while nobody does."""
+        endpoint = self._topology.endpoint(shard)
+        return endpoint.where if endpoint else ""
+
     def boot_line(self) -> str:
         """One line: where we are connected, and how durable that is."""
         level = self.durability
