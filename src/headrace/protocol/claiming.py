@@ -58,9 +58,7 @@ class Grant(NamedTuple):
 
 def _grant(reply: list[bytes | int], at: int, shard: int) -> Grant:
     it = iter(cast("list[bytes]", reply[at + 2 :]))
-    jobs = [
-        Claimed(key, claim, counts, record, shard) for key, claim, counts, record in zip(it, it, it, it, strict=True)
-    ]
+    jobs = [Claimed(*four, shard) for four in zip(it, it, it, it, strict=True)]
     return Grant(jobs, cast("int", reply[at]), cast("int", reply[at + 1]))
 
 

@@ -37,9 +37,8 @@ _decode: Final = msgspec.msgpack.Decoder().decode
 
 def encode(value: Any, limit: int = MAX_BYTES, what: str = "data") -> bytes:
     """The payload of a value, or a `PayloadError` that says what is wrong with it."""
-    kind = type(value)
-    if kind is bytes or kind is bytearray or kind is memoryview:
-        payload = b"\x00" + bytes(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        payload = b"\x00" + bytes(cast("bytes", value))
     elif value is None:
         return b"\x01\xc0"
     else:
@@ -56,9 +55,9 @@ def encode(value: Any, limit: int = MAX_BYTES, what: str = "data") -> bytes:
 def _encoded(value: Any, what: str) -> bytes:
     try:
         return b"\x01" + _encode(value)
-    except (OverflowError, ValueError) as error:
-        if isinstance(error, UnicodeError):
-            raise PayloadError(f"{what} holds text that is not valid Unicode: {error.reason}") from None
+    except UnicodeEncodeError as error:
+        raise PayloadError(f"{what} holds text that is not valid Unicode: {error.reason}") from None
+    except (OverflowError, ValueError):
         try:
             return b"\x04" + _encode_json(value)
         except (TypeError, ValueError, OverflowError) as worse:

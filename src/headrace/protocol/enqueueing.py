@@ -54,52 +54,55 @@ def enqueue_one(ring: Ring, queue: str, item: Item, if_exists: str) -> Steps[Enq
 class _Batch:
     """Jobs of one call, and how big it has become."""
 
-    __slots__ = ("args", "ids", "places", "shard", "size")
+    __slots__ = ("args", "ids", "origin", "places", "seen", "shard", "size")
 
-    def __init__(self, shard: int) -> None:
+    def __init__(self, shard: int, origin: str) -> None:
         self.shard = shard
+        self.origin = origin
+        self.seen: set[str] = set()
         self.args: list[Arg] = []
         self.ids: list[str] = []
         self.places: list[int] = []
         self.size = 0
+
+    def has_room(self, id: str, size: int) -> bool:
+        """Whether one more job fits into the same call."""
+        return len(self.ids) < CALL_JOBS and self.size + size <= CALL_BYTES and id not in self.seen
+
+    def add(self, place: int, id: str, item: Item, size: int) -> None:
+        """Put a job at the end of the call."""
+        if self.origin == "c":
+            self.seen.add(id)
+        self.places.append(place)
+        self.ids.append(id)
+        self.size += size
+        self.args += (id, item.head, item.payload)
 
 
 def enqueue_many(ring: Ring, queue: str, items: Sequence[Item], if_exists: str) -> Steps[list[Enqueued]]:
     """Enqueue many jobs: order is kept within a shard; each call is atomic, the whole is not."""
     outcomes: list[Enqueued | None] = [None] * len(items)
     batches = _batches(ring, items)
-    calls = [Call("enqueue", b.shard, (queue, if_exists, origin, b"", *b.args), numbered=True) for origin, b in batches]
+    calls = [Call("enqueue", b.shard, (queue, if_exists, b.origin, b"", *b.args), numbered=True) for b in batches]
     replies = cast("list[list[bytes | int]]", (yield calls)) if calls else []
-    for (_, batch), reply in zip(batches, replies, strict=True):
+    for batch, reply in zip(batches, replies, strict=True):
         letters = cast("bytes", reply[0]).decode()
         for place, id, letter, generation in zip(batch.places, batch.ids, letters, reply[1:], strict=True):
             outcomes[place] = Enqueued(id, cast("int", generation), _LETTERS[letter], batch.shard)
     return cast("list[Enqueued]", outcomes)
 
 
-def _batches(ring: Ring, items: Sequence[Item]) -> list[tuple[str, _Batch]]:
+def _batches(ring: Ring, items: Sequence[Item]) -> list[_Batch]:
     """Cut the jobs into calls: by shard, by origin of the id, by number and size; no id twice in one call."""
-    done: list[tuple[str, _Batch]] = []
-    open_: dict[tuple[int, str], tuple[_Batch, set[str]]] = {}
+    done: list[_Batch] = []
+    filling: dict[tuple[int, str], _Batch] = {}
     for place, item in enumerate(items):
         shard = ring.of_job(item.id, item.lane, item.route)
         id, origin = (item.id, "c") if item.id is not None else (new_id(shard), "g")
         size = len(item.payload) + len(item.head) + len(id)
-        batch, seen = open_.get((shard, origin), (None, None))
-        if (
-            batch is None
-            or seen is None
-            or len(batch.ids) >= CALL_JOBS
-            or batch.size + size > CALL_BYTES
-            or (origin == "c" and id in seen)
-        ):
-            batch, seen = _Batch(shard), set()
-            open_[shard, origin] = batch, seen
-            done.append((origin, batch))
-        if origin == "c":
-            seen.add(id)
-        batch.places.append(place)
-        batch.ids.append(id)
-        batch.size += size
-        batch.args += (id, item.head, item.payload)
+        batch = filling.get((shard, origin))
+        if batch is None or not batch.has_room(id, size):
+            batch = filling[shard, origin] = _Batch(shard, origin)
+            done.append(batch)
+        batch.add(place, id, item, size)
     return done

@@ -45,27 +45,38 @@ def _seen(reply: list[Any]) -> Seen:
     )
 
 
-def look(queue: str, id: str, generation: int, shard: int) -> Steps[Seen]:
-    """Everything about one job; generation 0 is the latest."""
-    return _seen((yield Call("look", shard, (queue, id, generation), readonly=True)))
+class Ref(NamedTuple):
+    """One generation of a job, and where it lives; generation 0 is the latest."""
+
+    queue: str
+    id: str
+    generation: int
+    shard: int
+
+    def call(self, function: str, *more: int) -> Call:
+        """A call about this job."""
+        return Call(function, self.shard, (self.queue, self.id, self.generation, *more), readonly=True)
 
 
-def wait_for_end(
-    namespace: str, queue: str, id: str, generation: int, shard: int, seconds: float
-) -> Steps[Seen | None]:
+def look(ref: Ref) -> Steps[Seen]:
+    """Everything about one job."""
+    return _seen((yield ref.call("look")))
+
+
+def wait_for_end(ref: Ref, namespace: str, seconds: float) -> Steps[Seen | None]:
     """Wait up to `seconds` (5 at most a call) for a job's end without polling; None while it goes on."""
     seconds = min(seconds, 5.0)
-    armed = Call("watch", shard, (queue, id, generation, int(seconds * 1000) + 1000), readonly=True)
-    reply = yield Listen(shard, keys.done_channel(namespace, shard, queue, id), armed, seconds)
+    armed = ref.call("watch", int(seconds * 1000) + 1000)
+    reply = yield Listen(ref.shard, keys.done_channel(namespace, ref.shard, ref.queue, ref.id), armed, seconds)
     if isinstance(reply, list):
         return _seen(cast("list[Any]", reply))
-    seen = yield from look(queue, id, generation, shard)
+    seen = yield from look(ref)
     return seen if seen.status in ("", "done", "failed", "cancelled") else None
 
 
-def explain(queue: str, id: str, generation: int, shard: int) -> Steps[tuple[str, list[dict[str, Any]]]]:
+def explain(ref: Ref) -> Steps[tuple[str, list[dict[str, Any]]]]:
     """A job's status and every reason why it is not running."""
-    status, packed = yield Call("explain", shard, (queue, id, generation), readonly=True)
+    status, packed = yield ref.call("explain")
     reasons = cast("list[dict[str, Any]] | dict[str, Any]", msgspec.msgpack.decode(packed))
     return status.decode(), reasons if isinstance(reasons, list) else []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import cast
 
 import msgspec
@@ -10,12 +11,20 @@ import msgspec
 from headrace.protocol.steps import Call, Channel, Steps
 
 
-def open_session(
-    channel: Channel, shard: int, lease_ms: int, queues: Sequence[str], tasks: Sequence[str], info: dict[str, str]
-) -> Steps[None]:
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a session says of itself: its lease, what it serves, and text for people."""
+
+    lease_ms: int
+    queues: Sequence[str] = ("*",)
+    tasks: Sequence[str] = ()
+    info: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def open_session(channel: Channel, shard: int, profile: Profile) -> Steps[None]:
     """Open a session under the channel's id: jobs of its tasks that were parked come back."""
-    serves = msgspec.msgpack.encode({"queues": list(queues), "tasks": list(tasks)})
-    args = ("open", lease_ms, serves, msgspec.json.encode(info))
+    serves = msgspec.msgpack.encode({"queues": list(profile.queues), "tasks": list(profile.tasks)})
+    args = ("open", profile.lease_ms, serves, msgspec.json.encode(profile.info))
     yield Call("session", shard, args, numbered=True, channel=channel)
 
 

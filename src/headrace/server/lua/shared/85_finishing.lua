@@ -32,6 +32,12 @@ local function complete_all(queue, items)
   end
 end
 
+--- The type of an error, for the history: read from its payload where that can be read here.
+local function error_type(payload)
+  local ok, error = pcall(unpack_, sub(payload, 2))
+  return ok and type(error) == 'table' and error.type or ''
+end
+
 local function end_one(it)
   local e, queue, id = it.entry, it.queue, it.id
   local rec = call('HGET', K .. 'j:' .. queue, id)
@@ -44,7 +50,7 @@ local function end_one(it)
   end
   local at, error = time_and_error(it.body)
   if it.op == 'l' then return end_released(queue, id, e, job, counts, at) end
-  return end_badly(queue, id, e, job, counts, it.op == 't' and TIMEOUT or 'f', error, at, it.op == 'f', it.note)
+  return end_badly(queue, id, e, job, counts, it.op == 't' and TIMEOUT or 'f', error, at, it.op == 'f', error_type(error))
 end
 
 --- Finish the items in args[first..], four values each; answers the letters.

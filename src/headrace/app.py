@@ -1,0 +1,210 @@
+"""`Headrace`: the one object a user makes. It knows the server, the queues and their settings."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Unpack
+
+from headrace.errors import OptionError, ServerUnfit
+from headrace.protocol import auditing, histories, looking, ruling
+from headrace.protocol.histories import Event
+from headrace.protocol.options import QueueDefaults
+from headrace.protocol.steps import Steps
+from headrace.queues.engine import Engine
+from headrace.queues.lane import Lane, TaskRules
+from headrace.queues.queue import Queue
+from headrace.queues.settings import Counts, LaneSettings, failure_letters, lane_letters, read_counts
+from headrace.queues.twins import plain, twin
+from headrace.server.connect import open_site
+
+log: Final = logging.getLogger("headrace")
+
+_LEVELS: Final = ("memory", "everysec", "always", "replicated")
+
+
+class Headrace:
+    """Connects to a server, or starts one in `./.headrace` when neither `url` nor HEADRACE_URL names one.
+
+    `connection` takes an existing redis-py client or pool instead of a URL. `shards` is fixed when the namespace
+    is first used; later it is checked, and None takes what is there. `durability` names the least the server must
+    promise: "memory", "everysec", "always" or "replicated".
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        connection: object | None = None,
+        shards: int | None = None,
+        durability: str | None = None,
+        namespace: str = "hr",
+        folder: str | os.PathLike[str] | None = None,
+        max_payload: int = 1 << 20,
+    ) -> None:
+        if durability is not None and durability not in _LEVELS:
+            raise OptionError(f"durability={durability!r}: expected one of {', '.join(_LEVELS)}")
+        home = Path(folder or os.environ.get("HEADRACE_DIR") or ".headrace")
+        site = open_site(url, connection=connection, namespace=namespace, folder=home)
+        try:
+            _check_durability(durability, site.durability)
+            self._engine = Engine(site, shards, max_payload)
+        except BaseException:
+            site.close()
+            raise
+        self._queues: dict[str, Queue] = {}
+        self._failure_options: dict[str, dict[str, Any]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Headrace {self._engine.site.where}>"
+
+    @property
+    def engine(self) -> Engine:
+        """What operations run on."""
+        return self._engine
+
+    @property
+    def url(self) -> str:
+        """The URL of the server: another process that gets it works on the same queues."""
+        return self._engine.site.url
+
+    @property
+    def where(self) -> str:
+        """Where the server is, for people; passwords masked."""
+        return self._engine.site.where
+
+    @property
+    def durability(self) -> str:
+        """What the server promises about acknowledged writes."""
+        return self._engine.site.durability
+
+    @property
+    def shards(self) -> int:
+        """The number of shards of this namespace."""
+        return self._engine.ring.shards
+
+    @property
+    def epochs(self) -> tuple[str, ...]:
+        """The epoch of each shard: it changes when the server lost its data and a shard was made anew."""
+        return self._engine.ground.epochs
+
+    def queue(
+        self,
+        name: str,
+        *,
+        data_type: Any = None,
+        failure_options: Mapping[str, Any] | None = None,
+        **defaults: Unpack[QueueDefaults],
+    ) -> Queue:
+        """The queue of that name; `defaults` are options its jobs have unless their enqueue says otherwise.
+
+        The same name answers the same queue. `data_type` converts what claims read: a dataclass, a msgspec struct
+        or any type that msgspec knows.
+        """
+        known = self._queues.get(name)
+        if failure_options is not None:
+            self._failure_options[name] = failure_letters(failure_options, name)
+        if known is not None and not defaults and data_type is None:
+            return known
+        merged = {**(known.defaults if known else {}), **defaults}
+        kind = data_type if data_type is not None else (known.data_type if known else None)
+        queue = self._queues[name] = Queue(self._engine, name, merged, kind)
+        return queue
+
+    def _lane(
+        self, lane: str, *, queue: str, route: str | None = None, forget: bool = False, **settings: Unpack[LaneSettings]
+    ) -> Steps[Lane]:
+        """Set up a lane at run time and answer it; `forget=True` takes all its settings back."""
+        made = Lane(self._engine, self.queue(queue).name, lane, route)
+        letters = lane_letters(settings, f"lane {made.path!r}")
+        yield from ruling.set_lane(made.path, {"forget": True} if forget else letters, made.shards)
+        return made
+
+    def task_rules(self, task: str) -> TaskRules:
+        """Pause and block of one task."""
+        return TaskRules(self._engine, task)
+
+    def _failure_jobs(self, queue: str, on: bool = True) -> Steps[None]:
+        """Have every job that fails in a queue enqueued into `<queue>-fail`, by the very call that fails it."""
+        options = self._failure_options.get(queue, {})
+        yield from ruling.set_lane(queue, {"fh": options if on else "-"}, range(self.shards))
+
+    def _queue_names(self) -> Steps[list[str]]:
+        """The names of all queues that the server knows."""
+        names: dict[str, None] = {}
+        for shard in range(self.shards):
+            cursor = ""
+            while True:
+                cursor, found = yield from looking.lanes_page("", cursor, 200, shard)
+                names |= dict.fromkeys(found)
+                if not cursor:
+                    break
+        return sorted(names)
+
+    def _counts(self) -> Steps[dict[str, Counts]]:
+        """How many jobs of each queue stand where."""
+        names = yield from self._queue_names()
+        if not names:
+            return {}
+        tallies = yield from looking.counts(names, range(self.shards))
+        return {name: read_counts(tally) for name, tally in zip(names, tallies, strict=True)}
+
+    def _audit(self, repair: bool = False) -> Steps[list[str]]:
+        """The deep clean: what a stranger's hand broke, in words; mended with `repair`. Queues go on meanwhile."""
+        findings: list[str] = []
+        for shard in range(self.shards):
+            findings += yield from auditing.audit(shard, repair)
+        return findings
+
+    def _history(self, n: int = 1000) -> Steps[list[Event]]:
+        """The oldest events that are kept of about `n` calls a shard, in order."""
+        events: list[Event] = []
+        for shard in range(self.shards):
+            _, found = yield from histories.read_history(shard, n=n)
+            events += found
+        return sorted(events, key=lambda event: event.ended)
+
+    def _set_history(self, level: str = "attempt", max_events: int = 0) -> Steps[None]:
+        """Switch the history "off" or to "attempt"; keep about `max_events` a shard (0: as it is)."""
+        yield from histories.set_history(level, max_events, range(self.shards))
+
+    lane, alane = plain(_lane), twin(_lane)
+    failure_jobs, afailure_jobs = plain(_failure_jobs), twin(_failure_jobs)
+    queue_names, aqueue_names = plain(_queue_names), twin(_queue_names)
+    counts, acounts = plain(_counts), twin(_counts)
+    audit, aaudit = plain(_audit), twin(_audit)
+    history, ahistory = plain(_history), twin(_history)
+    set_history, aset_history = plain(_set_history), twin(_set_history)
+
+    def close(self) -> None:
+        """Close all connections; an embedded server stops when its last user leaves."""
+        self._engine.site.close()
+
+    async def aclose(self) -> None:
+        """Close all connections, those of the running event loop first."""
+        await self._engine.site.aclose()
+
+    def __enter__(self) -> Headrace:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Headrace:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+
+def _check_durability(wanted: str | None, found: str) -> None:
+    if wanted is None or found == "unknown":
+        return
+    level = found.split("(", 1)[0]
+    if _LEVELS.index(level) < _LEVELS.index(wanted):
+        raise ServerUnfit(
+            f"durability={wanted!r} was asked for, the server promises {found!r}: change its appendonly, appendfsync "
+            "or min-replicas-to-write setting, or ask for less"
+        )

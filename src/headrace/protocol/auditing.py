@@ -1,0 +1,147 @@
+"""The deep clean: walk a shard part by part, page by page, and mend what a stranger's hand broke.
+
+Each call is short and keeps the queue going; `audit.lua` says what each part finds. Counters are compared with
+a count of all records, which is only trusted when nothing changed in the meantime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from headrace.protocol.steps import Arg, Call, Steps
+
+Counters: TypeAlias = dict[str, int]
+Findings: TypeAlias = list[str]
+
+
+class _Auditor:
+    """One audit of one shard."""
+
+    def __init__(self, shard: int, repair: bool) -> None:
+        self.shard = shard
+        self.repair = repair
+        self.findings: Findings = []
+
+    def page(self, part: str, path: str, cursor: str, *more: Arg) -> Steps[list[Any]]:
+        """One call of a part."""
+        call = Call("audit", self.shard, (part, path, cursor, int(self.repair), *more), readonly=True)
+        return cast("list[Any]", (yield call))
+
+    def part(self, part: str, path: str = "") -> Steps[int]:
+        """All pages of a part; answers how much was found."""
+        cursor, before = "", len(self.findings)
+        while True:
+            reply = yield from self.page(part, path, cursor)
+            self.findings += [text.decode(errors="replace") for text in reply[1:]]
+            cursor = reply[0].decode()
+            if not cursor:
+                return len(self.findings) - before
+
+    def children(self, path: str) -> Steps[list[str]]:
+        """The full paths of a node's children."""
+        found: list[str] = []
+        cursor = ""
+        while True:
+            call = Call("inspect", self.shard, (path, "lanes", cursor, 200), readonly=True)
+            reply = cast("list[bytes]", (yield call))
+            found += [name.decode() if not path else f"{path}/{name.decode()}" for name in reply[1:]]
+            cursor = reply[0].decode()
+            if not cursor:
+                return found
+
+    def tree(self, path: str) -> Generator[Any, Any, list[str]]:
+        """A node and everything below it, deepest first."""
+        paths: list[str] = []
+        for child in (yield from self.children(path)):
+            paths += yield from self.tree(child)
+        return [*paths, path]
+
+    def queue(self, queue: str) -> Steps[None]:
+        """Everything about one queue."""
+        yield from self.part("jobs", queue)
+        yield from self.part("held", queue)
+        paths = yield from self.tree(queue)
+        for path in paths:
+            yield from self.part("lane", path)
+            yield from self.part("children", path)
+        for _ in range(3):
+            if (yield from self.counters(queue, paths)):
+                return
+
+    def tally(self, queue: str) -> Steps[dict[str, Counters]]:
+        """Count all records of a queue by where they stand."""
+        sums: dict[str, Counters] = {}
+        for which in ("j", "h"):
+            cursor = ""
+            while True:
+                reply = yield from self.page("tally", queue, cursor, which)
+                page = cast("dict[str, Counters] | list[Any]", msgspec.msgpack.decode(reply[1]))
+                for path, counts in page.items() if isinstance(page, dict) else ():
+                    sums.setdefault(path, {})
+                    for field, n in counts.items():
+                        sums[path][field] = sums[path].get(field, 0) + n
+                cursor = reply[0].decode()
+                if not cursor:
+                    break
+        return sums
+
+    def totals(self, path: str) -> Steps[Counters]:
+        """The counters of a node as they are."""
+        reply = yield from self.page("totals", path, "")
+        return cast("Counters", msgspec.msgpack.decode(reply[1]))
+
+    def counters(self, queue: str, paths: list[str]) -> Steps[bool]:
+        """Compare counters with a tally; True when the queue was quiet meanwhile, so that the answer counts."""
+        before = yield from self.totals(queue)
+        sums = yield from self.tally(queue)
+        after = yield from self.totals(queue)
+        counted = sum(sums.get(queue, {}).get(field, 0) for field in "rdfpx")
+        if before != after or counted != after["records"]:
+            return False
+        for path in paths:
+            old = yield from self.totals(path)
+            old.pop("records", None)
+            new = {field: sums.get(path, {}).get(field, 0) for field in old}
+            if new == old:
+                continue
+            if self.repair:
+                packed = (msgspec.msgpack.encode(old), msgspec.msgpack.encode(new))
+                reply = yield from self.page("fix", path, "", *packed)
+                self.findings += [text.decode() for text in reply[1:]]
+            else:
+                self.findings.append(f"{path} counted {old}, there are {new}")
+        return True
+
+
+def audit(shard: int, repair: bool) -> Steps[Findings]:
+    """Audit one shard; answers what was found, in words."""
+    auditor = _Auditor(shard, repair)
+    yield from _types(auditor)
+    yield from auditor.part("runs")
+    yield from auditor.part("clocks")
+    for queue in (yield from auditor.children("")):
+        yield from auditor.queue(queue)
+    yield from auditor.part("children", "")
+    return auditor.findings
+
+
+def _types(auditor: _Auditor, path: str = "") -> Steps[None]:
+    yield from auditor.part("types", path)
+    if path.count("/") < 2:
+        for child in (yield from auditor.children(path)):
+            yield from _types(auditor, child)
+
+
+def quarantine(shards: Iterable[int]) -> Steps[Findings]:
+    """Move keys of a foreign type out of the way, then mend what they left."""
+    findings: Findings = []
+    for shard in shards:
+        auditor = _Auditor(shard, repair=True)
+        yield from _types(auditor)
+        if auditor.findings:
+            findings += auditor.findings
+            findings += yield from audit(shard, repair=True)
+    return findings

@@ -1,0 +1,209 @@
+"""A queue: data in, data out. Enqueue, lease, look, set rules."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, Unpack
+
+from headrace import clock
+from headrace.errors import InvalidInput, OptionError
+from headrace.protocol import claiming, codec, keys, ruling
+from headrace.protocol.claiming import Want
+from headrace.protocol.enqueueing import Enqueued, Item, enqueue_many, enqueue_one
+from headrace.protocol.looking import Ref
+from headrace.protocol.names import check_id, check_name, content_id, new_id
+from headrace.protocol.options import Head, JobOptions, build_head, queue_defaults
+from headrace.protocol.routing import check_route
+from headrace.protocol.steps import Block, Steps
+from headrace.protocol.times import Duration, duration_ms
+from headrace.queues.claim import Claim
+from headrace.queues.engine import Engine
+from headrace.queues.job import Job
+from headrace.queues.lane import Lane
+from headrace.queues.twins import plain, twin
+
+
+class _Content:
+    """`id=CONTENT`: equal data is the same job."""
+
+    def __repr__(self) -> str:
+        return "CONTENT"
+
+
+CONTENT: Final = _Content()
+_ROUND: Final = 2048
+
+
+class Queue(Lane):
+    """A named line of jobs. Making one costs nothing; the server knows it from its first job or setting on."""
+
+    def __init__(
+        self, engine: Engine, name: str, defaults: Mapping[str, Any] | None = None, data_type: Any = None
+    ) -> None:
+        super().__init__(engine, check_name(name, "queue"))
+        self.name = name
+        #: options that jobs of this queue have unless their enqueue says otherwise
+        self.defaults = queue_defaults(defaults or {}, name)
+        self.data_type = data_type
+        self._usual = build_head({}, self.defaults, name)
+
+    def lane(self, lane: str, *, route: str | None = None) -> Lane:
+        """A lane of this queue, one or two levels deep: "tenant-7" or "tenant-7/nightly"."""
+        return Lane(self.engine, self.name, lane, route)
+
+    def job(self, id: str, *, route: str | int | None = None) -> Job:
+        """A handle for the job that has this id now; `route` if one was given when it was enqueued."""
+        key = check_route(route)
+        ring = self.engine.ring
+        shard = ring.of_route(key) if key is not None and ring.shards > 1 else ring.of_id(check_id(id))
+        return Job(self.engine, Ref(self.name, check_id(id), 0, shard))
+
+    def _item(self, data: Any, head: Head, id: Any) -> Item:
+        payload = codec.encode(data, self.engine.max_payload)
+        if id is CONTENT:
+            id = content_id(payload)
+        elif id is not None:
+            check_id(id)
+        return Item(id, head.lane, head.route, head.packed, payload)
+
+    def _enqueue(self, data: Any = None, **options: Unpack[JobOptions]) -> Steps[Job]:
+        """Add one job; with an id that is there already, update it as the update flags say."""
+        head = build_head(options, self.defaults, self.name) if options else self._usual
+        item = self._item(data, head, options.get("id"))
+        return self._handle((yield from enqueue_one(self.engine.ring, self.name, item, head.if_exists)))
+
+    def _handle(self, done: Enqueued) -> Job:
+        return Job(self.engine, Ref(self.name, done.id, done.generation, done.shard), done.outcome)
+
+    def enqueue_many(
+        self, data: Iterable[Any], *, ids: Iterable[Any] | None = None, **options: Unpack[JobOptions]
+    ) -> list[Job]:
+        """Add many jobs with the same options, in calls of at most 256 jobs; each call is atomic, the whole is not.
+
+        `ids` gives an id for each. What was added before an error stays: running the same ids again is safe.
+        """
+        rounds = self._rounds(data, ids, options)
+        return [job for one in rounds for job in self.engine.run(lambda one=one: self._enqueue_round(*one))]
+
+    async def aenqueue_many(
+        self, data: Iterable[Any], *, ids: Iterable[Any] | None = None, **options: Unpack[JobOptions]
+    ) -> list[Job]:
+        """The asynchronous `enqueue_many`."""
+        jobs: list[Job] = []
+        for one in self._rounds(data, ids, options):
+            jobs += await self.engine.arun(lambda one=one: self._enqueue_round(*one))
+        return jobs
+
+    def _rounds(
+        self, data: Iterable[Any], ids: Iterable[Any] | None, options: Mapping[str, Any]
+    ) -> Iterator[tuple[list[Item], str]]:
+        """Encode the jobs, some thousands at a time, so that an endless iterable needs no endless memory."""
+        if options.get("id") not in (None, CONTENT):
+            raise OptionError("enqueue_many has one id for each job: give ids=[...] or id=CONTENT")
+        head = build_head(options, self.defaults, self.name)
+        values = iter(data)
+        names = iter(ids) if ids is not None else None
+        while batch := list(islice(values, _ROUND)):
+            given = list(islice(names, len(batch))) if names is not None else [options.get("id")] * len(batch)
+            if len(given) != len(batch):
+                raise InvalidInput(f"enqueue_many into {self.name!r}: there are more jobs than ids")
+            yield [self._item(value, head, id) for value, id in zip(batch, given, strict=True)], head.if_exists
+
+    def _enqueue_round(self, items: list[Item], if_exists: str) -> Steps[list[Job]]:
+        done = yield from enqueue_many(self.engine.ring, self.name, items, if_exists)
+        return [self._handle(one) for one in done]
+
+    def _cancel(self, id: str, running: bool = False, *, why: str = "", route: str | int | None = None) -> Steps[bool]:
+        """Cancel a waiting job (and its held twin); with `running` also tell its worker to stop."""
+        shard = self.job(id, route=route)._ref.shard  # pyright: ignore[reportPrivateUsage]
+        letters = yield from ruling.cancel(self.name, [id], running, why, shard)
+        return letters != "-"
+
+    def _lease(self, seconds: Duration, n: int = 1, wait: Duration | None = 0) -> Steps[list[Claim]]:
+        """Claim up to n jobs for `seconds`; when there is none wait up to `wait` seconds (None: for ever)."""
+        ms = duration_ms(seconds, "seconds")
+        if ms < 1:
+            raise OptionError(f"seconds={seconds!r}: a lease must last at least a millisecond")
+        if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= 10_000:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise OptionError(f"n={n!r}: expected a whole number from 1 to 10,000")
+        ends = None if wait is None else clock.monotonic() + duration_ms(wait, "wait") / 1000
+        waiter = new_id(0)
+        while True:
+            left = claiming.MAX_WAIT if ends is None else min(claiming.MAX_WAIT, ends - clock.monotonic())
+            started = clock.monotonic()
+            want = Want(n, [self.name], lease_ms=ms, wait_ms=max(0, int(left * 1000)), waiter=waiter)
+            claimed, due_ms = yield from self._sweep(want)
+            if claimed or left <= 0:
+                return [Claim(self.engine, c, started + ms / 1000, self.data_type) for c in claimed]
+            seconds_ = left if due_ms < 0 else min(left, max(due_ms, 1) / 1000)
+            lists = {i: keys.wake_list(self.engine.site.namespace, i, waiter) for i in self.shards}
+            yield Block(lists, seconds_)
+
+    def _sweep(self, want: Want) -> Steps[tuple[list[claiming.Claimed], int]]:
+        """Ask the shards in turn, from a random one on; the jobs, and when the first shard has something due."""
+        claimed: list[claiming.Claimed] = []
+        due, order = -1, list(self.shards)
+        start = random.randrange(len(order))
+        for shard in order[start:] + order[:start]:
+            while len(claimed) < want.n:
+                part = Want(want.n - len(claimed), want.queues, lease_ms=want.lease_ms, waiter=want.waiter)
+                part.wait_ms = 0 if claimed else want.wait_ms
+                grant = yield from claiming.claim(part, shard)
+                claimed += grant.jobs
+                if grant.due_ms >= 0:
+                    due = grant.due_ms if due < 0 else min(due, grant.due_ms)
+                if len(grant.jobs) < min(part.n, claiming.CLAIM_JOBS):
+                    break
+        return claimed, due
+
+    def _complete_many(self, claims: Sequence[Claim], results: Sequence[Any] | None = None) -> Steps[list[bool]]:
+        """Complete many claims in few calls; True for each that was still current."""
+        given = results if results is not None else [None] * len(claims)
+        if len(given) != len(claims):
+            raise InvalidInput(f"complete_many got {len(claims)} claims and {len(given)} results")
+        by_shard: dict[int, list[int]] = {}
+        for i, claim in enumerate(claims):
+            by_shard.setdefault(claim.shard, []).append(i)
+        limit = self.engine.max_payload
+        ends = [claim.end("c", codec.encode(r, limit, "result")) for claim, r in zip(claims, given, strict=True)]
+        done = [False] * len(claims)
+        for shard, places in by_shard.items():
+            letters = yield from claiming.finish([ends[i] for i in places], shard)
+            for i, letter in zip(places, letters, strict=True):
+                done[i] = letter == claiming.COMPLETED
+        return done
+
+    def _retry_failed(self, ids: Sequence[str] | None = None, *, limit: int | None = None) -> Steps[int]:
+        """Put dead letters back in line with fresh counts: those named, else all or the oldest `limit`."""
+        return (yield from self._dead_letters("replay", ids, limit))
+
+    def _drop_failed(self, ids: Sequence[str] | None = None, *, limit: int | None = None) -> Steps[int]:
+        """Delete dead letters: those named, else all or the oldest `limit`."""
+        return (yield from self._dead_letters("drop", ids, limit))
+
+    def _dead_letters(self, what: str, ids: Sequence[str] | None, limit: int | None) -> Steps[int]:
+        done = 0
+        for shard in self.shards:
+            rest = None if limit is None else limit - done
+            done += yield from ruling.replay(self.name, ids, what, shard, rest)
+        return done
+
+    enqueue, aenqueue = plain(_enqueue), twin(_enqueue)
+    cancel, acancel = plain(_cancel), twin(_cancel)
+    lease, alease = plain(_lease), twin(_lease)
+    complete_many, acomplete_many = plain(_complete_many), twin(_complete_many)
+    retry_failed, aretry_failed = plain(_retry_failed), twin(_retry_failed)
+    drop_failed, adrop_failed = plain(_drop_failed), twin(_drop_failed)
+
+    def leases(self, seconds: Duration, n: int = 1) -> Iterator[Claim]:
+        """Claims one after the other, for ever: `for claim in q.leases(30): ...`."""
+        while True:
+            yield from self.lease(seconds, n, None)
+
+    async def aleases(self, seconds: Duration, n: int = 1) -> AsyncIterator[Claim]:
+        """The asynchronous `leases`."""
+        while True:
+            for claim in await self.alease(seconds, n, None):
+                yield claim

@@ -1,0 +1,267 @@
+-- Audit one part of the shard, a page at a time: find what a stranger's hand broke, and mend it when asked to.
+-- Flags: allow-oom
+-- Keys: {tag}meta
+-- Arguments: part, path or queue, cursor ('' to begin), repair (1 | 0), more
+--   types     keys of a foreign type: the shard's own, then those of the children of `path`   (moved away)
+--   jobs      records of a queue that stand in no place, or in several                         (put right)
+--   held      twins of a queue whose running one is gone                                       (released)
+--   lane      entries and units of a path that belong to no job or run                         (removed)
+--   children  entries of the index of a path, and its number of children                       (put right)
+--   runs      runs without a job, units, session or deadline                                   (put right)
+--   clocks    deadlines and schedules without a run or job                                     (removed)
+--   tally     {cursor, msgpack of path -> counts by place} of a queue's records                (only counted)
+--   totals    {'', msgpack of counters of `path`}                                               (only read)
+--   fix       set counters of a path to what was tallied, if they still are as `more` says     (written)
+-- Replies: {cursor or '' at the end, a finding in words, ...}
+-- Events: none
+local part, path, cursor, repair = args[1], args[2], args[3], args[4] == '1'
+if part == 'types' and path == '' and cursor == '' then
+  if not call then borrow() end
+  local is = call('TYPE', keys[1]).ok
+  if is ~= 'hash' and is ~= 'none' then
+    if repair then call('RENAME', keys[1], sub(keys[1], 1, -5) .. 'foreign:meta') end
+    return { '', 'meta held a ' .. is }
+  end
+end
+begin(keys)
+local reply = { '' }
+local function found(text) reply[#reply + 1] = text end
+local function scan(command, key, each)
+  local page = call(command, key, cursor ~= '' and cursor or '0', 'COUNT', 100)
+  if page[1] ~= '0' then reply[1] = page[1] end
+  local step = (command == 'SSCAN') and 1 or 2
+  for i = 1, #page[2], step do each(page[2][i], page[2][i + 1]) end
+end
+
+local parts = {}
+
+local function check_type(name, wanted)
+  local is = call('TYPE', K .. name).ok
+  if is == wanted or is == 'none' then return end
+  found(name .. ' held a ' .. is .. ' instead of a ' .. wanted)
+  if repair then call('RENAME', K .. name, K .. 'foreign:' .. name .. ':' .. now) end
+end
+
+function parts.types()
+  if path == '' and cursor == '' then
+    for name, wanted in pairs({ run = 'hash', due = 'zset', timers = 'zset', dl = 'zset', chores = 'zset', waiters = 'zset',
+      watch = 'zset', hist = 'stream', sessions = 'set', parked = 'set', rules = 'hash', kc = 'hash', ['c:'] = 'set',
+      ['i:'] = 'zset', ['w:*'] = 'zset' }) do check_type(name, wanted) end
+  end
+  scan('SSCAN', K .. 'c:' .. path, function(seg)
+    local child = path == '' and seg or path .. '/' .. seg
+    for kind, wanted in pairs({ n = 'hash', z = 'zset', i = 'zset', x = 'set', c = 'set', g = 'zset' }) do
+      check_type(kind .. ':' .. child, wanted)
+    end
+    if path == '' then
+      for kind, wanted in pairs({ j = 'hash', t = 'hash', e = 'hash', h = 'hash', pr = 'hash', f = 'zset', w = 'zset' }) do
+        check_type(kind .. ':' .. child, wanted)
+      end
+    end
+  end)
+end
+
+--- The places that know a job, strongest first.
+local function places_of(id, job)
+  local key, at, list = path .. '/' .. id, path_of(path, job.lane), {}
+  if call('HEXISTS', K .. 'run', key) == 1 then list[#list + 1] = 'running' end
+  if call('ZSCORE', K .. 'f:' .. path, id) then list[#list + 1] = 'failed' end
+  if call('ZSCORE', K .. 'due', key) then list[#list + 1] = 'scheduled' end
+  if call('ZSCORE', K .. 'z:' .. at, id) then list[#list + 1] = 'ready' end
+  local task = option(job, 'n')
+  if task and call('ZSCORE', K .. 'p:' .. task, key) then list[#list + 1] = 'parked' end
+  return list
+end
+
+local function leave(place, id, job)
+  local key, at = path .. '/' .. id, path_of(path, job.lane)
+  if place == 'failed' then call('ZREM', K .. 'f:' .. path, id); count(at, 'f', -1)
+  elseif place == 'scheduled' then call('ZREM', K .. 'due', key); count(at, 'd', -1)
+  elseif place == 'ready' then call('ZREM', K .. 'z:' .. at, id); count(at, 'r', -1); dirty[at] = true
+  elseif place == 'parked' then call('ZREM', K .. 'p:' .. option(job, 'n'), key); count(at, 'p', -1) end
+end
+
+function parts.jobs()
+  scan('HSCAN', K .. 'j:' .. path, function(id, rec)
+    local ok, job = pcall(parse, rec)
+    if not ok then
+      found(path .. '/' .. id .. ' has a record that cannot be read')
+      if repair then forget_job(path, id) end
+      return
+    end
+    local places = places_of(id, job)
+    if #places == 0 then
+      found(path .. '/' .. id .. ' stood in no place')
+      if repair then put_job(path, id, job, 0) end
+    end
+    for i = 2, #places do
+      found(path .. '/' .. id .. ' was ' .. places[1] .. ' and ' .. places[i] .. ' at once')
+      if repair then leave(places[i], id, job) end
+    end
+  end)
+end
+
+function parts.held()
+  scan('HSCAN', K .. 'h:' .. path, function(id)
+    if call('HEXISTS', K .. 'run', path .. '/' .. id) == 1 then return end
+    found(path .. '/' .. id .. ' was held behind a run that is gone')
+    if not repair then return end
+    local rec = call('HGET', K .. 'j:' .. path, id)
+    if rec then absorb_held(path, id, parse(rec), counts_of(call('HGET', K .. 't:' .. path, id)), 0)
+    else release_held(path, id) end
+  end)
+end
+
+function parts.lane()
+  local queue = chain(path)[1]
+  local from = tonumber(cursor ~= '' and cursor or 0)
+  local ids = call('ZRANGE', K .. 'z:' .. path, from, from + 199)
+  local recs, kept = hmget(K .. 'j:' .. queue, ids), 0
+  for i = 1, #ids do
+    if recs[i] and path_of(queue, parse(recs[i]).lane) == path then kept = kept + 1
+    else
+      found(path .. ' had an entry without a job: ' .. ids[i])
+      if repair then
+        call('ZREM', K .. 'z:' .. path, ids[i])
+        count(path, 'r', -1)
+        dirty[path], idle[path] = true, true
+      else kept = kept + 1 end
+    end
+  end
+  if #ids == 200 then reply[1] = string.format('%d', from + kept) end
+  if cursor ~= '' then return end
+  for _, name in ipairs(call('SRANDMEMBER', K .. 'x:' .. path, 1000)) do
+    local id = string.match(name, '^[^\n]*')
+    local e = run_of(queue .. '/' .. id)
+    local inside = e and (e[3] == path or sub(e[3], 1, #path + 1) == path .. '/')
+    if not inside and call('HLEN', K .. 'kc') == 0 then
+      found(path .. ' counted a unit without a run: ' .. id)
+      if repair then
+        call('SREM', K .. 'x:' .. path, name)
+        dirty[path], idle[path] = true, true
+      end
+    end
+  end
+end
+
+function parts.children()
+  if cursor == '' then
+    local k = call('SCARD', K .. 'c:' .. path)
+    if path ~= '' and node(path).k ~= k then
+      found(path .. ' counted ' .. node(path).k .. ' children, there are ' .. k)
+      if repair then
+        call('HSET', K .. 'n:' .. path, 'k', k)
+        nodes = {}
+        if k == 0 then call('DEL', K .. 'i:' .. path) end
+        dirty[path] = true
+      end
+    end
+    for _, seg in ipairs(call('ZRANGE', K .. 'i:' .. path, 0, 999)) do
+      if seg ~= '' and call('SISMEMBER', K .. 'c:' .. path, seg) == 0 then
+        found((path == '' and 'the root' or path) .. ' had an entry of a lane that does not exist: ' .. seg)
+        if repair then call('ZREM', K .. 'i:' .. path, seg) end
+      end
+    end
+  end
+  scan('SSCAN', K .. 'c:' .. path, function(seg)
+    local n = node(path == '' and seg or path .. '/' .. seg)
+    local stands = call('ZSCORE', K .. 'i:' .. path, seg)
+    if (level_of(n) ~= nil) ~= (stands and true or false) then
+      found(n.path .. (stands and ' stood in its index with nothing to start' or ' was missing in its index'))
+      if repair then dirty[n.path] = true end
+    end
+  end)
+end
+
+function parts.runs()
+  scan('HSCAN', K .. 'run', function(key, packed)
+    local queue, id = split(key)
+    local e = unpack_(packed)
+    if call('HEXISTS', K .. 'j:' .. queue, id) == 0 then
+      found(key .. ' was running without a record')
+      if repair then end_runs({ { key, e } }) end
+      return
+    end
+    local c = chain(e[3])
+    for i = 1, #c do
+      local names = unit_names(e[12] ~= '' and e[12] or id, e[13])
+      for j = 1, #names do
+        if call('SISMEMBER', K .. 'x:' .. c[i], names[j]) == 0 then
+          found(key .. ' was not counted in ' .. c[i])
+          if repair then call('SADD', K .. 'x:' .. c[i], names[j]); dirty[c[i]] = true end
+        end
+      end
+    end
+    if call('SISMEMBER', K .. 'sj:' .. e[2], key) == 0 then
+      found(key .. ' was unknown to its session')
+      if repair then call('SADD', K .. 'sj:' .. e[2], key) end
+    end
+    local watched_by = e[10] > 0 and key or e[2]
+    if not call('ZSCORE', K .. 'dl', watched_by) then
+      found(key .. ' had no deadline')
+      if repair then call('ZADD', K .. 'dl', now, watched_by) end
+    end
+  end)
+end
+
+function parts.clocks()
+  scan('ZSCAN', K .. 'due', function(key)
+    local queue, id = split(key)
+    if call('HEXISTS', K .. 'j:' .. queue, id) == 1 then return end
+    found(key .. ' was scheduled without a record')
+    if repair then call('ZREM', K .. 'due', key) end
+  end)
+  if cursor ~= '' then return end
+  for _, name in ipairs(call('ZRANGE', K .. 'dl', 0, 999)) do
+    local is_job = find(name, '/', 1, true)
+    local alive = is_job and call('HEXISTS', K .. 'run', name) or call('EXISTS', K .. 'ss:' .. name) + call('EXISTS', K .. 'sj:' .. name)
+    if alive == 0 then
+      found(name .. ' had a deadline and nothing to end')
+      if repair then call('ZREM', K .. 'dl', name) end
+    end
+  end
+end
+
+function parts.tally()
+  local sums = {}
+  local function add(at, place)
+    for _, p in ipairs(chain(at)) do
+      sums[p] = sums[p] or {}
+      sums[p][place] = (sums[p][place] or 0) + 1
+    end
+  end
+  local letter = { failed = 'f', scheduled = 'd', ready = 'r', parked = 'p', running = 'x' }
+  local which = args[5] or 'j'
+  scan('HSCAN', K .. which .. ':' .. path, function(id, rec)
+    if which == 'h' then return add(path_of(path, parse(unpack_(rec).rec).lane), 'h') end
+    local job = parse(rec)
+    local place = places_of(id, job)[1]
+    if place then add(path_of(path, job.lane), letter[place]) end
+  end)
+  reply[2] = pack(sums)
+end
+
+function parts.totals()
+  local v = call('HMGET', K .. 'n:' .. path, 'r', 'd', 'h', 'f', 'p')
+  local t = {}
+  for i = 1, 5 do t[i] = tonumber(v[i] or 0) end
+  reply[2] = pack({ r = t[1], d = t[2], h = t[3], f = t[4], p = t[5], records = call('HLEN', K .. 'j:' .. path) })
+end
+
+function parts.fix()
+  local old, new = unpack_(args[5]), unpack_(args[6])
+  for field, value in pairs(old) do
+    if tonumber(call('HGET', K .. 'n:' .. path, field) or 0) ~= value then return end
+  end
+  for field, value in pairs(new) do
+    if old[field] ~= value then
+      found(path .. ' counted ' .. old[field] .. ' as ' .. field .. ', there are ' .. value)
+      call('HSET', K .. 'n:' .. path, field, value)
+    end
+  end
+  idle[path] = true
+end
+
+parts[part]()
+flush()
+return reply
