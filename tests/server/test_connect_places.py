@@ -15,8 +15,9 @@ import pytest
 import trustme
 
 from headrace.errors import ServerUnavailable, ServerUnfit
+from headrace.protocol.steps import Block, Listen
 from headrace.server.connect import open_site
-from tests.server.transport_tools import FUNCTIONS, KINDS, add, doing, echo, running, site_at
+from tests.server.transport_tools import FUNCTIONS, KINDS, add, doing, echo, read, running, site_at
 from tests.tools.cluster import Cluster
 from tests.tools.processes import new_directory
 from tests.tools.servers import Persistence, Server, certificates, program
@@ -27,7 +28,8 @@ FLAVOURS = [flavour for flavour in ("valkey", "redis") if program(flavour)]
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Server]:
-    worker = f"worker on >{SECRET} ~{{hr:* +@all -@admin -@dangerous +info"
+    # As docs/guides/connecting.md says.
+    worker = f"worker on >{SECRET} ~{{hr:* &{{hr:* +@all -@admin -@dangerous +info +client|unblock +function|load"
     narrow = f"narrow on >{SECRET} ~{{hr:* +info +fcall"
     blind = f"blind on >{SECRET} ~* +fcall"
     with Server(password=SECRET, acl=[worker, narrow, blind]) as server:
@@ -43,10 +45,12 @@ def test_a_password(guarded: Server, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_user_of_the_acl(guarded: Server, kind: str) -> None:
-    with site_at(guarded.url) as admin:
-        admin.run(doing(echo("x")))  # who may not load the library can still use one that is there
     with running(kind, guarded.url_for("worker", SECRET)) as run:
         assert run(add("acl")) >= 1
+        assert run(Block({0: "{hr:0}wake"}, 0.01)) is False
+        assert run(Listen(0, "{hr:0}done", read("none"), 0.01)) is None
+        with pytest.raises(ServerUnfit, match="may not run SUBSCRIBE"):
+            run(Listen(0, "elsewhere", read("none"), 0.01))
         assert run.site.durability == "memory"  # INFO tells, where CONFIG is forbidden
 
 
@@ -63,12 +67,13 @@ def test_who_is_refused_learns_it_at_once(guarded: Server, user: str, password: 
 def test_a_forbidden_command_is_named(guarded: Server) -> None:
     with pytest.raises(ServerUnfit, match=r"may not run INFO .*ACL SETUSER"):
         site_at(guarded.url_for("blind", SECRET))
-    guarded.admin().function_flush()
-    with (
-        site_at(guarded.url_for("narrow", SECRET)) as site,
-        pytest.raises(ServerUnfit, match="may not run FUNCTION LOAD"),
-    ):
-        site.run(doing(echo("x")))
+    with guarded.admin() as admin, site_at(guarded.url_for("narrow", SECRET)) as site:
+        cast(Any, admin).function_flush()
+        with pytest.raises(ServerUnfit, match="may not run FUNCTION LOAD"):
+            site.run(doing(echo("x")))
+        with site_at(guarded.url) as other:
+            other.run(doing(echo("x")))
+        assert site.run(doing(echo("x"))) == [b"x"]  # who may not load the library can use one that is there
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,7 +94,9 @@ def test_tls_with_a_stranger_s_authority_or_without_tls_is_refused() -> None:
                 site_at(url)
         with pytest.raises(ServerUnavailable, match="wants TLS"):
             site_at(place.replace("rediss", "redis") + "?socket_timeout=0.3", retry_for=0.2)
-        secure = f"rediss://127.0.0.1:{server.port}?socket_connect_timeout=0.3&ssl_ca_certs={quote(str(certificates()[1]))}"
+        secure = (
+            f"rediss://127.0.0.1:{server.port}?socket_timeout=0.3&ssl_ca_certs={quote(str(certificates()[1]))}"
+        )
         with pytest.raises(ServerUnavailable, match="speaks TLS"):
             site_at(secure)
 

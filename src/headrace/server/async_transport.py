@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -78,7 +79,7 @@ class AsyncTransport:
             loops = list(self._loops.items())
             self._loops = WeakKeyDictionary()
         for loop, lines in loops:
-            if not loop.is_closed():
+            with suppress(RuntimeError):  # it ended in this moment, and closed them itself
                 loop.call_soon_threadsafe(lines.close)
 
     def abandon(self) -> object:

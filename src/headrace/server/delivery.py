@@ -34,6 +34,7 @@ from headrace.server.moves import (
     Wait,
     pack,
 )
+from headrace.server.patience import Patience, unavailable
 from headrace.server.refusals import Remedy
 from headrace.server.topology import Topology
 
@@ -73,22 +74,6 @@ class _Parcel:
     @property
     def repeatable(self) -> bool:
         return self.call.numbered or self.call.readonly
-
-
-class Patience:
-    """The pauses between tries: none before the first, then growing with jitter, until the time is up."""
-
-    def __init__(self, seconds: float) -> None:
-        self._until = clock.monotonic() + seconds
-        self._next = 0.0
-
-    def pause(self) -> float | None:
-        """How long to wait before the next try, or None to give up."""
-        if clock.monotonic() >= self._until:
-            return None
-        pause = self._next * random.uniform(0.5, 1.0)
-        self._next = min(max(2 * self._next, 0.02), 0.5)
-        return pause
 
 
 class Courier:
@@ -336,18 +321,6 @@ def _plain_error(reply: Lost | Refusal, endpoint: Endpoint | None, what: str) ->
     if isinstance(reply, Refusal):
         return refusals.error_of(reply.text, where, what)
     return reply.final or unavailable(reply)
-
-
-def unavailable(lost: Lost) -> ServerUnavailable:
-    """The error for a server that does not answer."""
-    where = lost.endpoint.where if lost.endpoint else "the cluster"
-    tls = "that it speaks TLS" if lost.endpoint and lost.endpoint.kind == "tls" else "whether it wants TLS (rediss://)"
-    error = ServerUnavailable(
-        f"no answer from the server at {where} ({lost.error}): see that it runs and can be reached from here, {tls}, "
-        "and that the URL (HEADRACE_URL) is right"
-    )
-    error.__cause__ = lost.error
-    return error
 
 
 def _nobody(shard: int) -> Lost:

@@ -8,9 +8,9 @@ from typing import Final, cast
 
 from headrace.errors import ProtocolError, ServerUnfit
 from headrace.server import refusals
-from headrace.server.delivery import Patience, unavailable
 from headrace.server.endpoint import Endpoint
 from headrace.server.moves import Lost, Moves, Pause, Refusal, Send, pack
+from headrace.server.patience import Patience, unavailable
 from headrace.server.refusals import Remedy
 from headrace.server.topology import Single, Topology
 

@@ -1,0 +1,37 @@
+"""How long to go on trying, and what to say when that was in vain."""
+
+from __future__ import annotations
+
+import random
+
+from headrace import clock
+from headrace.errors import ServerUnavailable
+from headrace.server.moves import Lost
+
+
+class Patience:
+    """The pauses between tries: none before the first, then growing with jitter, until the time is up."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = clock.monotonic() + seconds
+        self._next = 0.0
+
+    def pause(self) -> float | None:
+        """How long to wait before the next try, or None to give up."""
+        if clock.monotonic() >= self._until:
+            return None
+        pause = self._next * random.uniform(0.5, 1.0)
+        self._next = min(max(2 * self._next, 0.02), 0.5)
+        return pause
+
+
+def unavailable(lost: Lost) -> ServerUnavailable:
+    """The error for a server that does not answer."""
+    where = lost.endpoint.where if lost.endpoint else "the cluster"
+    tls = "that it speaks TLS" if lost.endpoint and lost.endpoint.kind == "tls" else "whether it wants TLS (rediss://)"
+    error = ServerUnavailable(
+        f"no answer from the server at {where} ({lost.error}): see that it runs and can be reached from here, {tls}, "
+        "and that the URL (HEADRACE_URL) is right"
+    )
+    error.__cause__ = lost.error
+    return error
