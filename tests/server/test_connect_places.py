@@ -94,9 +94,7 @@ def test_tls_with_a_stranger_s_authority_or_without_tls_is_refused() -> None:
                 site_at(url)
         with pytest.raises(ServerUnavailable, match="wants TLS"):
             site_at(place.replace("rediss", "redis") + "?socket_timeout=0.3", retry_for=0.2)
-        secure = (
-            f"rediss://127.0.0.1:{server.port}?socket_timeout=0.3&ssl_ca_certs={quote(str(certificates()[1]))}"
-        )
+        secure = f"rediss://127.0.0.1:{server.port}?socket_timeout=0.3&ssl_ca_certs={quote(str(certificates()[1]))}"
         with pytest.raises(ServerUnavailable, match="speaks TLS"):
             site_at(secure)
 
