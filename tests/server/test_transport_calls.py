@@ -129,6 +129,11 @@ def test_the_library_is_loaded_when_it_is_missing(run: Runner, server: Server) -
         assert [name for name in str(functions.function_list()).split("'") if name == FUNCTIONS.name]
 
 
+def test_a_function_that_does_not_exist_is_a_defect_at_once(run: Runner) -> None:
+    with pytest.raises(errors.ProtocolError, match="has no function nothing"):
+        run(Call("nothing", 0))
+
+
 def test_a_library_that_does_not_compile_says_so(server: Server) -> None:
     class Broken:
         name = "broken"

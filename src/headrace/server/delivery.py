@@ -219,11 +219,12 @@ class Courier:
             if heard is not None:
                 return None, heard
 
-    def load(self, endpoint: Endpoint) -> Moves[None]:
-        """Load the library on one server; that it is there already is fine."""
+    def load(self, endpoint: Endpoint) -> Moves[bool]:
+        """Load the library on one server; False when that cannot be done just now."""
         reply = yield Send(endpoint, pack("FUNCTION", "LOAD", self._library.source))
         if isinstance(reply, Refusal) and "already exists" not in reply.text and _remedy(reply) is Remedy.NONE:
             raise refusals.error_of(reply.text, endpoint.where, "FUNCTION LOAD")
+        return not isinstance(reply, Lost | Refusal) or (isinstance(reply, Refusal) and "already exists" in reply.text)
 
     def _wrap(self, call: Call) -> _Parcel:
         head = self._heads.get((call.function, call.shard))
@@ -270,16 +271,17 @@ class Courier:
         patience: Patience | None = None
         loaded: set[Endpoint] = set()
         while True:
-            todo = {i: cure for i in among if (cure := self._cure(parcels[i], replies[i])) is not Remedy.NONE}
+            todo = {i: cure for i in among if (cure := self._cure(parcels[i], replies[i], loaded)) is not Remedy.NONE}
             if not todo:
                 return
             patience = patience or Patience(self._retry_for)
             homeless = {where for i, cure in todo.items() if cure is Remedy.LOAD and (where := parcels[i].sent_to)}
-            if homeless - loaded:
-                for where in homeless - loaded:
-                    yield from self.load(where)
-                loaded |= homeless
-            else:
+            fresh = False
+            for where in homeless:
+                if (yield from self.load(where)):
+                    loaded.add(where)
+                    fresh = True
+            if not fresh:
                 pause = patience.pause()
                 if pause is None:
                     return
@@ -291,12 +293,14 @@ class Courier:
             seen = self.topology.version
             yield from self._send(parcels, replies, list(todo))
 
-    def _cure(self, parcel: _Parcel, reply: object) -> Remedy:
+    def _cure(self, parcel: _Parcel, reply: object, loaded: set[Endpoint]) -> Remedy:
         if not isinstance(reply, Lost | Refusal):
             return Remedy.NONE
         if isinstance(reply, Lost) and reply.sent and not parcel.repeatable:
             return Remedy.NONE
-        return _remedy(reply)
+        remedy = _remedy(reply)
+        # The library that was just loaded there has no such function: it will not grow one.
+        return Remedy.NONE if remedy is Remedy.LOAD and parcel.sent_to in loaded else remedy
 
     def _error(self, parcel: _Parcel, reply: Lost | Refusal) -> HeadraceError:
         what = parcel.call.function

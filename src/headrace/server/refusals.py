@@ -112,6 +112,8 @@ def error_of(text: str, where: str, what: str) -> HeadraceError:
         return ForeignKey(f"{what} met a key of ours that holds a foreign type at {where}: run audit(repair=True)")
     if code in _SHUT:
         return _shut_out(code, bare, where, what)
+    if remedy(text) is Remedy.LOAD:
+        return ProtocolError(f"the library was loaded at {where} and has no function {what}: please report this")
     if remedy(text) is not Remedy.NONE:
         advice = _ADVICE.get(code, "see the server's log")
         return ServerUnavailable(f"the server at {where} does not take {what} now ({bare}): {advice}")
