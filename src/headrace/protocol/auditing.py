@@ -98,7 +98,7 @@ class _Auditor:
         before = yield from self.totals(queue)
         sums = yield from self.tally(queue)
         after = yield from self.totals(queue)
-        counted = sum(sums.get(queue, {}).get(field, 0) for field in "rdfpx")
+        counted = sum(sums.get(queue, {}).get(field, 0) for field in "zdfpx")
         if before != after or counted != after["records"]:
             return False
         for path in paths:

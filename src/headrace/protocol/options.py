@@ -172,6 +172,8 @@ def build_head(given: Mapping[str, Any], defaults: Mapping[str, Any], queue: str
     mode = given.get("update_run_at", True)
     if mode not in _RUN_AT_MODES:
         raise OptionError(f"update_run_at={mode!r}: expected True, False, 'if_later' or 'if_earlier'")
+    if not given and priority == 50 and not options:
+        return Head(b"", "", None, "u")  # nothing special: the server knows what that means
     packed = msgspec.msgpack.encode(
         (
             lane,

@@ -90,6 +90,15 @@ function parts.jobs()
       return
     end
     local places = places_of(id, job)
+    local at = path_of(path, job.lane)
+    if call('SISMEMBER', K .. 'c:' .. (parent_of(at)), (select(2, parent_of(at)))) == 0 then
+      found(at .. ' was unknown to its parent')
+      if repair then
+        call('HDEL', K .. 'n:' .. at, 'e')
+        nodes = {}
+        ensure(at)
+      end
+    end
     if #places == 0 then
       found(path .. '/' .. id .. ' stood in no place')
       if repair then put_job(path, id, job, 0) end
@@ -133,7 +142,7 @@ function parts.lane()
   for _, name in ipairs(call('SRANDMEMBER', K .. 'x:' .. path, 1000)) do
     local id = string.match(name, '^[^\n]*')
     local e = run_of(queue .. '/' .. id)
-    local inside = e and (e[3] == path or sub(e[3], 1, #path + 1) == path .. '/')
+    local inside = e and (e.c[2] == path or sub(e.c[2], 1, #path + 1) == path .. '/')
     if not inside and call('HLEN', K .. 'kc') == 0 then
       found(path .. ' counted a unit without a run: ' .. id)
       if repair then
@@ -174,29 +183,28 @@ function parts.children()
 end
 
 function parts.runs()
-  scan('HSCAN', K .. 'run', function(key, packed)
+  scan('HSCAN', K .. 'run', function(key, raw)
     local queue, id = split(key)
-    local e = unpack_(packed)
+    local e = own(open_entry(raw))
+    local c = e.c
     if call('HEXISTS', K .. 'j:' .. queue, id) == 0 then
       found(key .. ' was running without a record')
-      if repair then end_runs({ { key, e } }) end
+      if repair then end_runs({ { key = key, queue = queue, id = id, e = e } }) end
       return
     end
-    local c = chain(e[3])
-    for i = 1, #c do
-      local names = unit_names(e[12] ~= '' and e[12] or id, e[13])
-      for j = 1, #names do
-        if call('SISMEMBER', K .. 'x:' .. c[i], names[j]) == 0 then
-          found(key .. ' was not counted in ' .. c[i])
-          if repair then call('SADD', K .. 'x:' .. c[i], names[j]); dirty[c[i]] = true end
+    for _, path_ in ipairs(chain(c[2])) do
+      for _, name in ipairs(unit_names(c[6] ~= '' and c[6] or id, c[7])) do
+        if call('SISMEMBER', K .. 'x:' .. path_, name) == 0 then
+          found(key .. ' was not counted in ' .. path_)
+          if repair then call('SADD', K .. 'x:' .. path_, name); dirty[path_] = true end
         end
       end
     end
-    if call('SISMEMBER', K .. 'sj:' .. e[2], key) == 0 then
+    if c[1] ~= '' and call('SISMEMBER', K .. 'sj:' .. c[1], key) == 0 then
       found(key .. ' was unknown to its session')
-      if repair then call('SADD', K .. 'sj:' .. e[2], key) end
+      if repair then call('SADD', K .. 'sj:' .. c[1], key) end
     end
-    local watched_by = e[10] > 0 and key or e[2]
+    local watched_by = (c[4] > 0 or c[1] == '') and key or c[1]
     if not call('ZSCORE', K .. 'dl', watched_by) then
       found(key .. ' had no deadline')
       if repair then call('ZADD', K .. 'dl', now, watched_by) end
@@ -235,8 +243,14 @@ function parts.tally()
   scan('HSCAN', K .. which .. ':' .. path, function(id, rec)
     if which == 'h' then return add(path_of(path, parse(unpack_(rec).rec).lane), 'h') end
     local job = parse(rec)
-    local place = places_of(id, job)[1]
-    if place then add(path_of(path, job.lane), letter[place]) end
+    local place, at = places_of(id, job)[1], path_of(path, job.lane)
+    if place == 'ready' then
+      local c = chain(at)
+      sums[path] = sums[path] or {}
+      sums[path].z = (sums[path].z or 0) + 1
+      at = c[#c - 1]
+    end
+    if place and at then add(at, letter[place]) end
   end)
   reply[2] = pack(sums)
 end

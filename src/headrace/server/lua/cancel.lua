@@ -23,21 +23,21 @@ for i = 6, #args do
     count(path, 'h', -1)
     idle[path] = true
     store_outcome(queue, id, job, 'c', by)
-    event('cancelled', queue, id, job.gen, job.lane, 0, job.queued, 0, '', #payload_of(job), 0, by)
+    event_waiting('c', queue, id, job, by)
     letter = 'h'
   end
   if e and running_too then
     local counts = counts_of(call('HGET', K .. 't:' .. queue, id))
-    counts.a = max(counts.a, e[6] - 1)
+    counts.a = max(counts.a, e.attempt - 1)
     counts.c = by
     call('HSET', K .. 't:' .. queue, id, pack(counts))
-    call('SADD', K .. 'sc:' .. e[2], key)
+    if e.c[1] ~= '' then call('SADD', K .. 'sc:' .. e.c[1], key) end
     letter = letter == 'h' and 'b' or 'm'
   elseif rec and not e then
     local job = parse(rec)
     if take_waiting(queue, id, job) then
       store_outcome(queue, id, job, 'c', by)
-      event('cancelled', queue, id, job.gen, job.lane, 0, job.queued, 0, '', #payload_of(job), 0, by)
+      event_waiting('c', queue, id, job, by)
       forget_job(queue, id)
       letter = 'w'
     end

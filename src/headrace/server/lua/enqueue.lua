@@ -11,7 +11,7 @@ local answer = recall(channel, number)
 if answer then return answer end
 
 local n = (#args - 6) / 3
-local ids, asks, by_head = {}, {}, {}
+local ids, asks, by_head, heads = {}, {}, {}, {}
 for i = 1, n do ids[i] = args[4 + 3 * i] end
 local old, running_ids, taken = hmget(K .. 'j:' .. queue, ids), {}, {}
 local keys_of = {}
@@ -43,12 +43,12 @@ for i = 1, n do
     by_head[head] = ask
     ask.path = path_of(queue, ask.lane)
     node(ask.path)
-    call('ZCARD', K .. 'z:' .. ask.path)
+    if heads[ask.path] == nil then heads[ask.path] = tonumber(first_job(ask.path)[2] or math.huge) end
     if ask.at > now then call('ZCARD', K .. 'due') end
   end
   asks[i] = ask
 end
-call('ZCARD', K .. 'waiters')
+anybody_waits()
 -- Everything is read and checked: from here on only writes.
 
 local letters, reply = {}, { '' }
@@ -80,8 +80,10 @@ for i = 1, n do
     else
       local list = ready[ask.path]
       if not list then list = {}; ready[ask.path] = list end
-      list[#list + 1] = job_score(queue_node, ask.prio, i)
+      local score = job_score(queue_node, ask.prio, i)
+      list[#list + 1] = score
       list[#list + 1] = id
+      if score < heads[ask.path] then dirty[ask.path] = true end
     end
   end
   letters[i] = letter
@@ -91,7 +93,6 @@ many('HSET', K .. 'j:' .. queue, records)
 for path, list in pairs(ready) do
   many('ZADD', K .. 'z:' .. path, list)
   count(path, 'r', #list / 2)
-  dirty[path] = true
   wake_later(queue, #list / 2)
 end
 flush()

@@ -53,10 +53,10 @@ if status == 'scheduled' then
   say('not_due', { ends = seen[5] })
 elseif status == 'held' then
   local e = run_of(queue .. '/' .. id)
-  if e then say('twin', { session = e[2], since = e[4], attempt = e[6] }) end
+  if e then say('twin', { session = e.c[1], since = e.c[3], attempt = e.attempt }) end
 elseif status == 'running' then
   local e = run_of(queue .. '/' .. id)
-  say('running', { session = e[2], since = e[4], attempt = e[6], ends = e[10] > 0 and e[10] or nil })
+  say('running', { session = e.c[1], since = e.c[3], attempt = e.attempt, ends = e.c[4] > 0 and e.c[4] or nil })
   if seen[9] ~= '' then say('cancelling', { by = seen[9] }) end
 elseif status == 'ready' then
   local job = parse(seen[3])

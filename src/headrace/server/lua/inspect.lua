@@ -51,9 +51,9 @@ elseif status == 'ready' and node(path).k == 0 and call('SCARD', K .. 'parked') 
 elseif status == 'running' then
   by_scan(K .. 'run', function(key, packed)
     local q, id = split(key)
-    local e = q == queue and unpack_(packed)
+    local e = q == queue and open_entry(packed)
     local rec = e and call('HGET', K .. 'j:' .. q, id)
-    if rec and inside(parse(rec)) then add(id, e[4], rec) end
+    if rec and inside(parse(rec)) then add(id, e.c[3], rec) end
   end)
 elseif status == 'held' then
   by_scan(K .. 'h:' .. queue, function(id, packed)

@@ -17,7 +17,7 @@ local n = node(path)
 local is_queue = n == n.queue
 if ask.ag then
   if not is_queue then refuse('OPTION', 'aging is a setting of a queue, not of lane ' .. path) end
-  local waiting = tonumber(call('HGET', name, 'r') or 0)
+  local waiting = call('ZCARD', K .. 'z:' .. path) + ready_below(path)
   local same = (ask.ag == -1 and not n.aging) or ask.ag == n.aging
   if not same and waiting > 0 then
     refuse('CONFLICT', 'aging of queue ' .. path .. ' cannot change while ' .. waiting .. ' jobs wait in it')

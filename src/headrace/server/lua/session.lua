@@ -21,16 +21,17 @@ else
   local list = {}
   for i = 1, #keys_ do
     local e = run_of(keys_[i])
-    if e and e[2] == session then list[#list + 1] = { keys_[i], e } end
+    if e and e.c[1] == session then
+      local queue, id = split(keys_[i])
+      list[#list + 1] = { key = keys_[i], queue = queue, id = id, e = e }
+    end
   end
   end_runs(list)
   many('SREM', K .. 'sj:' .. session, keys_)
   for i = 1, #list do
-    local queue, id = split(list[i][1])
-    local rec = call('HGET', K .. 'j:' .. queue, id)
-    if rec then
-      end_released(queue, id, list[i][2], parse(rec), counts_of(call('HGET', K .. 't:' .. queue, id)), 0)
-    end
+    local run = list[i]
+    local rec = call('HGET', K .. 'j:' .. run.queue, run.id)
+    if rec then end_released(run, parse(rec), counts_of(call('HGET', K .. 't:' .. run.queue, run.id)), 0) end
   end
   moved = #keys_
   if call('EXISTS', K .. 'sj:' .. session) == 0 then

@@ -4,14 +4,13 @@
 -- counted until then. Module locals hold the context: the server runs one call at a time.
 
 local FORMAT = 1
-local write_history
 
 -- Lua's and the server's own functions: they exist only while a function runs, not while the library loads.
-local call, pack, unpack_, sub, find, floor, concat, max, min
+local call, pack, unpack_, sub, find, byte, floor, concat, max, min
 
 local function borrow()
   call, pack, unpack_ = redis.call, cmsgpack.pack, cmsgpack.unpack
-  sub, find, floor, concat = string.sub, string.find, math.floor, table.concat
+  sub, find, byte, concat, floor = string.sub, string.find, string.byte, table.concat, math.floor
   max, min = math.max, math.min
 end
 
@@ -19,7 +18,7 @@ local K           -- the shard's tag, like "{hr:0}": every key starts with it
 local now         -- the server's time in milliseconds
 local meta        -- the fields of {tag}meta that most calls need
 local seq         -- the shard's sequence: order of arrival, generations, claim ids
-local nodes, deltas, dirty, wakes, events, chains, idle
+local nodes, deltas, dirty, wakes, events, chains, idle, commons
 
 --- End the call with a typed error; nothing may have been written before.
 local function refuse(code, text) error({ err = 'HR_' .. code .. ' ' .. text }) end
@@ -37,7 +36,7 @@ local function begin(keys)
   meta = { seq = seq, hist = tonumber(m[3] or 1), trules = tonumber(m[4] or 0), seen = tonumber(m[5] or 0),
     grace = tonumber(m[6] or 0), lease = tonumber(m[7] or 10000), hcount = tonumber(m[8] or 0),
     hmax = tonumber(m[9] or 200000) }
-  nodes, deltas, dirty, wakes, events, chains, idle = {}, {}, {}, {}, {}, {}, {}
+  nodes, deltas, dirty, wakes, events, chains, idle, commons = {}, {}, {}, {}, {}, {}, {}, {}
 end
 
 local function next_seq(n)
@@ -94,10 +93,11 @@ local function path_of(queue, lane)
 end
 
 --- Count `by` more jobs in a status (a field of the node) at every level of a path; written by `flush`.
+-- Ready jobs are counted only at the levels above their own: z:<path> itself says how many stand there.
 local function count(path, field, by)
   if by == 0 then return end
   local c = chain(path)
-  for i = 1, #c do
+  for i = 1, field == 'r' and #c - 1 or #c do
     local d = deltas[c[i]]
     if not d then d = {}; deltas[c[i]] = d end
     d[field] = (d[field] or 0) + by

@@ -2,7 +2,8 @@
 --
 -- n:<path>  hash: s settings, tl/tt level and turn kept while out of the index, k number of children,
 --           nb not before, pa/bl pause and block, ag/bt aging and birth (queues), v<level> the level's turn,
---           ol/ot level and turn of its own jobs beside children, counters r d h f p
+--           ol/ot level and turn of its own jobs beside children, e 1 (it exists), counters d h f p of it and
+--           what is below, and r ready jobs below it (its own are in z:)
 -- z:<path>  own ready jobs          x:<path>  live claims' units, one member a unit
 -- i:<path>  eligible children       c:<path>  all children        g:<path>  the last starts (rate)
 -- timers    path -> when time alone will change what may run there
@@ -12,6 +13,12 @@
 
 local UNIT = 60          -- what one job costs a lane of weight 1 in turns
 local QUANTUM = 4
+
+local function ready_below(path) return tonumber(call('HGET', K .. 'n:' .. path, 'r') or 0) end
+
+local function anything_waits(n)
+  return call('ZCARD', K .. 'z:' .. n.path) + ready_below(n.path) + call('SCARD', K .. 'x:' .. n.path) > 0
+end
 
 local function rule_active(blob)
   if not blob then return nil end
@@ -23,9 +30,9 @@ end
 local function node(path)
   local n = nodes[path]
   if n then return n end
-  local v = call('HMGET', K .. 'n:' .. path, 's', 'k', 'nb', 'pa', 'bl', 'ag', 'bt', 'tl', 'tt', 'r', 'ol', 'ot')
+  local v = call('HMGET', K .. 'n:' .. path, 's', 'k', 'nb', 'pa', 'bl', 'ag', 'bt', 'tl', 'tt', 'e', 'ol', 'ot')
   n = { path = path, k = tonumber(v[2] or 0), nb = tonumber(v[3] or 0), pa = v[4], bl = v[5], tl = tonumber(v[8] or -1),
-    tt = tonumber(v[9] or 0), ol = tonumber(v[11] or -1), ot = tonumber(v[12] or 0), weight = 1, quantum = QUANTUM }
+    tt = tonumber(v[9] or 0), exists = v[10], ol = tonumber(v[11] or -1), ot = tonumber(v[12] or 0), weight = 1, quantum = QUANTUM }
   if v[1] then
     local s = unpack_(v[1])
     n.cap, n.rn, n.rw, n.prio, n.keep = s.c, s.rn, s.rw, s.p, s.keep
@@ -39,7 +46,7 @@ local function node(path)
     n.queue = n
     if v[6] then
       n.aging, n.birth = tonumber(v[6]), tonumber(v[7])
-      if tonumber(v[10] or 0) == 0 and now - n.birth > 86400000 and call('SCARD', K .. 'x:' .. path) == 0 then
+      if now - n.birth > 86400000 and not anything_waits(n) then
         n.birth = now
         call('HSET', K .. 'n:' .. path, 'bt', now)
       end
@@ -51,11 +58,14 @@ end
 
 --- Make sure that a node and its ancestors exist; they are in their parents' sets of children from then on.
 local function ensure(path)
-  local n = node(path)
-  if n.ensured then return end
-  n.ensured = true
+  if node(path).exists then return end
   local c = chain(path)
   for i = 1, #c do
+    local n = node(c[i])
+    if not n.exists then
+      n.exists = true
+      call('HSET', K .. 'n:' .. c[i], 'e', 1)
+    end
     local parent = c[i - 1] or ''
     local seg = i == 1 and c[1] or sub(c[i], #parent + 2)
     if call('SADD', K .. 'c:' .. parent, seg) == 1 and i > 1 then
@@ -121,7 +131,11 @@ local function level_of(n)
   if not e[1] then return nil end
   local why, ends = barrier(n)
   if why then return nil, ends end
-  if n == n.queue then return 100 - (n.prio or head_prio(n) or 50) end
+  if n == n.queue then
+    if n.prio then return 100 - n.prio end
+    if n.aging then return 100 - (head_prio(n) or 50) end
+    return floor(tonumber(e[2]) / BAND)
+  end
   local level
   if n.k > 0 then level = floor(tonumber(e[2]) / n.band) else level = job_level(n.queue, tonumber(e[2])) end
   if n.prio then

@@ -3,9 +3,15 @@
 -- waiters      waiter -> when its wait ends by itself      w:<queue>  waiters that serve a queue ("w:*": any)
 -- wl:<waiter>  the list it blocks on: a token means "look again"
 
+--- Whether anybody waits; asked once a call.
+local function anybody_waits()
+  if meta.waiting == nil then meta.waiting = call('ZCARD', K .. 'waiters') > 0 end
+  return meta.waiting
+end
+
 --- Wake up to `n` waiters that serve a queue.
 local function wake(queue, n)
-  if n <= 0 or call('ZCARD', K .. 'waiters') == 0 then return end
+  if n <= 0 or not anybody_waits() then return end
   for _, line in ipairs({ K .. 'w:' .. queue, K .. 'w:*' }) do
     while n > 0 do
       local e = call('ZPOPMIN', line)

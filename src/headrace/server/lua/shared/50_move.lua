@@ -3,12 +3,6 @@
 -- A job is in exactly one of: z:<path>, due, run, f:<queue>, p:<task>; its record is in j:<queue> all the while.
 -- e:<queue> holds last errors, h:<queue> held twins, pr:<queue> progress of running jobs.
 
---- One event of the history (E36): an attempt that ended, or an end without an attempt.
-local function event(kind, queue, id, gen, lane, attempt, queued, started, session, size_in, size_out, note)
-  if meta.hist == 0 then return end
-  events[#events + 1] = { kind, queue, id, gen, lane, attempt, queued, started, now, session, size_in, size_out, note or '' }
-end
-
 local function put_ready(queue, id, path, score)
   call('ZADD', K .. 'z:' .. path, score, id)
   count(path, 'r', 1)
@@ -72,7 +66,7 @@ local function deserted(path)
     if tonumber(v[i] or 0) > 0 then return nil end
   end
   local s = v[7] and unpack_(v[7]) or {}
-  if s.keep == 1 or call('EXISTS', K .. 'x:' .. path) == 1 then return nil end
+  if s.keep == 1 or call('EXISTS', K .. 'x:' .. path, K .. 'z:' .. path) > 0 then return nil end
   return s
 end
 

@@ -1,10 +1,11 @@
 -- What happens when an id is enqueued that is already there (E18, E19).
 --
--- A request to enqueue, decoded: { lane, prio, at, delay, opts, d, a, c, letters }
+-- A request to enqueue, decoded ('' asks for nothing special): { lane, prio, at, delay, opts, d, a, c, letters }
 --   at ms or 0, delay ms or 0; opts a map of options; d update data (1/0); a update run_at (0 no, 1 yes,
 --   2 if later, 3 if earlier); c reset counts (1/0); letters: options to take over ('p' priority, 'l' lane, ...)
 
 local function decode_head(head)
+  if head == '' then return { lane = '', prio = 50, at = 0, d = 1, a = 1, c = 1, letters = '' } end
   local h = unpack_(head)
   local opts = h[5]
   return { lane = h[1] or '', prio = h[2] or 50, at = h[4] and h[4] > 0 and now + h[4] or h[3] or 0,

@@ -2,11 +2,6 @@
 
 local STALL, TIMEOUT = 's', 'o'
 
-local function attempt_event(kind, queue, id, e, note, size_out)
-  local c = chain(e[3])
-  event(kind, queue, id, e[8], sub(e[3], #c[1] + 2), e[6], e[7], e[4], e[2], e[9], size_out or 0, note)
-end
-
 --- Exponential backoff between the bounds, with jitter drawn from what the server already has at hand.
 local function backoff(job, failures)
   local low, high = option(job, 'b'), option(job, 'x')
@@ -17,67 +12,62 @@ local function backoff(job, failures)
 end
 
 --- Back in line after a run that did not end the job: counts are kept, a held twin is laid over it.
-local function back(queue, id, e, job, counts, at, score)
-  counts.a = e[6]
+local function back(run, job, counts, at, score)
   local new
-  new, at = absorb_held(queue, id, job, counts, at)
+  new, at = absorb_held(run.queue, run.id, job, counts, at)
   if new ~= job then score = nil end
-  keep_counts(queue, id, counts)
-  put_job(queue, id, new, at, score)
+  keep_counts(run.queue, run.id, counts)
+  put_job(run.queue, run.id, new, at, score)
 end
 
-local function end_cancelled(queue, id, e, job, note)
-  attempt_event('cancelled', queue, id, e, note)
-  store_outcome(queue, id, job, 'c', note or '')
-  forget_job(queue, id)
-  release_held(queue, id)
+local function end_cancelled(run, job, note)
+  event('c', run, note)
+  store_outcome(run.queue, run.id, job, 'c', note or '')
+  forget_job(run.queue, run.id)
+  release_held(run.queue, run.id)
+  return 'X'
 end
 
 --- An attempt ended badly: `field` of the counts ('f', 's' or 'o') has a budget; beyond it the job fails.
 -- Answers 'R' (goes back), 'F' (failed) or 'X' (was marked as cancelled).
-local function end_badly(queue, id, e, job, counts, field, error, at, final, note)
-  if counts.c then
-    end_cancelled(queue, id, e, job, counts.c)
-    return 'X'
-  end
+local function end_badly(run, job, counts, field, error, at, final, note)
+  if counts.c then return end_cancelled(run, job, counts.c) end
+  local e = run.e
+  counts.a = e.attempt
   counts[field] = counts[field] + 1
   local budget = option(job, field)
-  local kind = field == STALL and 'stalled' or field == TIMEOUT and 'timeout' or 'failed'
-  attempt_event(kind, queue, id, e, note)
+  event(field, run, note)
   if final or (budget ~= -1 and counts[field] > budget) then
-    counts.a = e[6]
-    bury(queue, id, job, counts, error)
+    bury(run.queue, run.id, job, counts, error)
     return 'F'
   end
-  call('HSET', K .. 'e:' .. queue, id, error)
-  local score = field == STALL and e[5] or nil
-  back(queue, id, e, job, counts, at or (field == STALL and 0 or now + backoff(job, counts[field])), score)
+  call('HSET', K .. 'e:' .. run.queue, run.id, error)
+  local stalled = field == STALL
+  back(run, job, counts, at or (stalled and 0 or now + backoff(job, counts[field])), stalled and e.score or nil)
   return 'R'
 end
 
 --- Give a claim back: nothing counted, the old place in line, unless it is to wait.
-local function end_released(queue, id, e, job, counts, at)
-  if counts.c then
-    end_cancelled(queue, id, e, job, counts.c)
-    return 'X'
-  end
-  return_start(e, id)
-  attempt_event('released', queue, id, e)
-  e[6] = e[6] - 1
-  back(queue, id, e, job, counts, at, e[5])
+local function end_released(run, job, counts, at)
+  if counts.c then return end_cancelled(run, job, counts.c) end
+  return_start(run.e, run.id)
+  event('l', run)
+  counts.a = run.e.attempt - 1
+  back(run, job, counts, at, run.e.score)
   return 'L'
 end
 
 --- No handler knows the job's task: it waits with its task until a session comes that does (E15).
-local function end_parked(queue, id, e, job, counts)
-  return_start(e, id)
-  counts.a = e[6] - 1
+local function end_parked(run, job, counts)
+  if counts.c then return end_cancelled(run, job, counts.c) end
+  return_start(run.e, run.id)
+  counts.a = run.e.attempt - 1
   local task = option(job, 'n') or ''
-  local new = absorb_held(queue, id, job, counts, 0)
-  keep_counts(queue, id, counts)
-  call('ZADD', K .. 'p:' .. task, e[5], queue .. '/' .. id)
+  local new = absorb_held(run.queue, run.id, job, counts, 0)
+  keep_counts(run.queue, run.id, counts)
+  call('ZADD', K .. 'p:' .. task, run.e.score, run.key)
   call('SADD', K .. 'parked', task)
-  count(path_of(queue, new.lane), 'p', 1)
+  count(path_of(run.queue, new.lane), 'p', 1)
   return 'P'
 end
 

@@ -35,19 +35,21 @@ local function reap_jobs(keys, field)
   local list = {}
   for i = 1, #keys do
     local e = run_of(keys[i])
-    if e then list[#list + 1] = { keys[i], e } end
+    if e then
+      local queue, id = split(keys[i])
+      list[#list + 1] = { key = keys[i], queue = queue, id = id, e = e }
+    end
   end
   end_runs(list)
   for i = 1, #list do
-    local key, e = list[i][1], list[i][2]
-    local queue, id = split(key)
-    local rec = call('HGET', K .. 'j:' .. queue, id)
+    local run = list[i]
+    local rec = call('HGET', K .. 'j:' .. run.queue, run.id)
     if rec then
-      local kind = field or (e[11] == 't' and TIMEOUT or STALL)
+      local kind = field or (run.e.c[5] == 't' and TIMEOUT or STALL)
       local note = kind == TIMEOUT and 'TimeoutError' or 'StallError'
       local text = kind == TIMEOUT and 'the attempt ran past its timeout' or 'the worker stopped without a word, or its lease ran out'
-      local error = '\2' .. pack({ type = note, message = text, session = e[2], attempt = e[6] })
-      end_badly(queue, id, e, parse(rec), counts_of(call('HGET', K .. 't:' .. queue, id)), kind, error, nil, nil, note)
+      local error = '\2' .. pack({ type = note, message = text, session = run.e.c[1], attempt = run.e.attempt })
+      end_badly(run, parse(rec), counts_of(call('HGET', K .. 't:' .. run.queue, run.id)), kind, error, nil, nil, note)
     end
   end
   return #list
@@ -88,7 +90,7 @@ local function reap(limit)
 end
 
 local function forget_lane(path)
-  if deltas[path] or call('EXISTS', K .. 'z:' .. path) == 1 or not deserted(path) then return end
+  if deltas[path] or not deserted(path) then return end
   call('DEL', K .. 'n:' .. path, K .. 'g:' .. path, K .. 'c:' .. path, K .. 'i:' .. path)
   call('ZREM', K .. 'timers', path)
   local parent, seg = parent_of(path)

@@ -76,14 +76,17 @@ local function turn_limit(steps, wanted)
   return limit, level
 end
 
---- Pop up to `limit` jobs that stand no lower than `level`: ids and their scores.
+--- Pop up to `limit` jobs that stand no lower than `level`: ids and their scores, and how many.
 local function pop_jobs(path, limit, level)
+  if level == math.huge then
+    local jobs = call('ZPOPMIN', K .. 'z:' .. path, limit)
+    return jobs, #jobs / 2
+  end
   local n = node(path)
   local jobs = call('ZRANGE', K .. 'z:' .. path, 0, limit - 1, 'WITHSCORES')
   local k = #jobs / 2
   while k > 1 and job_level(n.queue, tonumber(jobs[2 * k])) > level do k = k - 1 end
-  if k == 0 then return jobs, 0 end
-  call('ZREMRANGEBYRANK', K .. 'z:' .. path, 0, k - 1)
+  if k > 0 then call('ZREMRANGEBYRANK', K .. 'z:' .. path, 0, k - 1) end
   return jobs, k
 end
 
@@ -105,6 +108,31 @@ local function charge(steps, k, only_queue)
       dirty[s.seg] = true
     end
   end
+end
+
+--- What a worker needs to know of a claimed job, four values: "queue/id", claim, counts, record.
+local function add_claim(reply, key, claim, counts, rec)
+  local n = #reply
+  reply[n + 1], reply[n + 2] = key, claim
+  reply[n + 3] = counts and concat({ counts.a + 1, counts.f, counts.s, counts.o }, ' ') or ''
+  reply[n + 4] = rec
+end
+
+--- The id of the i-th claim of a turn: the worker's nonce and the shard's sequence, 27 characters.
+local function claim_id(spec, turn, i)
+  return spec.nonce .. '.' .. string.format('%010x', turn.first + (turn.group and 0 or i - 1))
+end
+
+--- Note the starts of a turn in the log of a lane that has a rate.
+local function log_starts(n, spec, turn)
+  local starts = {}
+  for i = 1, #turn.ids do
+    starts[2 * i - 1] = now
+    starts[2 * i] = claim_id(spec, turn, i) .. ' ' .. turn.ids[i]
+  end
+  call('ZREMRANGEBYSCORE', K .. 'g:' .. n.path, '-inf', now - n.rw)
+  many('ZADD', K .. 'g:' .. n.path, starts)
+  call('PEXPIRE', K .. 'g:' .. n.path, n.rw + 1000)
 end
 
 --- One turn: take jobs of one lane. Answers how many units were used, or nil when nothing may start.
@@ -133,19 +161,11 @@ local function take_turn(spec, left, taken)
     place(path)
     return 0
   end
+  while #jobs > 2 * k do table.remove(jobs) end
   local used = group and left or k
-  local claim = spec.nonce .. '.' .. string.format('%x', next_seq(group and 1 or k))
-  local base = seq - (group and 0 or k - 1)
-  local names = group and unit_names(jobs[1], spec.units) or {}
-  for i = 1, k do
-    local id = jobs[2 * i - 1]
-    if not group then
-      claim = spec.nonce .. '.' .. string.format('%x', base + i - 1)
-      names[i] = id
-    end
-    taken[#taken + 1] = { queue = last.node.queue.path, id = id, path = path, score = tonumber(jobs[2 * i]), claim = claim,
-      holder = group and jobs[1] or '', units = spec.units, first = group and i == 1 and k or nil }
-  end
+  local names, ids = {}, {}
+  for i = 1, k do ids[i] = jobs[2 * i - 1] end
+  if group then names = unit_names(ids[1], spec.units) else names = ids end
   for i = 1, #steps do
     local n = steps[i].node
     if not steps[i].own then
@@ -154,91 +174,79 @@ local function take_turn(spec, left, taken)
     end
   end
   count(path, 'r', -k)
+  local turn = { queue = last.node.queue.path, path = path, ids = ids, jobs = jobs, first = next_seq(group and 1 or k),
+    holder = group and ids[1] or '', group = group }
+  taken[#taken + 1] = turn
   for i = 1, #steps do
-    local n = steps[i].node
-    if n.rn and not steps[i].own then
-      local starts = {}
-      for j = #taken - k + 1, #taken do
-        starts[#starts + 1] = now
-        starts[#starts + 1] = taken[j].claim .. ' ' .. taken[j].id
-      end
-      call('ZREMRANGEBYSCORE', K .. 'g:' .. n.path, '-inf', now - n.rw)
-      many('ZADD', K .. 'g:' .. n.path, starts)
-      call('PEXPIRE', K .. 'g:' .. n.path, n.rw + 1000)
-    end
+    if steps[i].node.rn and not steps[i].own then log_starts(steps[i].node, spec, turn) end
   end
   charge(steps, k, spec.queues ~= '*' and #spec.queues == 1)
   return used
 end
 
---- Jobs of tasks that are paused wait with their task; jobs without a record never were.
-local function admit(t, rec)
+--- Whether a job may start: jobs of tasks that are stopped wait with their task, those without a record never were.
+local function admit(rec)
   if not rec then return false end
-  t.job = parse(rec)
-  local task = meta.trules > 0 and option(t.job, 'n')
+  local task = meta.trules > 0 and option(parse(rec), 'n')
   return not (task and task_stopped(task))
 end
 
---- Write down what was taken: runs, deadlines, the session's jobs. Answers those that really start.
-local function record_runs(spec, taken)
-  local by_queue, started, gone = {}, {}, {}
-  for i = 1, #taken do
-    local q = by_queue[taken[i].queue]
-    if not q then q = { ids = {}, list = {} }; by_queue[taken[i].queue] = q end
-    q.ids[#q.ids + 1] = taken[i].id
-    q.list[#q.list + 1] = taken[i]
+--- A job that was taken but may not start goes back to wait with its task; without a record it is nothing.
+local function turn_away(run, rec)
+  end_runs({ run })
+  if rec then
+    end_parked(run, parse(rec), counts_of(call('HGET', K .. 't:' .. run.queue, run.id)))
+  else
+    return_start(run.e, run.id)
   end
-  local runs, mine, deadlines = {}, {}, {}
-  for queue, q in pairs(by_queue) do
-    local recs, counts = hmget(K .. 'j:' .. queue, q.ids), hmget(K .. 't:' .. queue, q.ids)
-    for i = 1, #q.list do
-      local t, key = q.list[i], queue .. '/' .. q.list[i].id
-      local ok = admit(t, recs[i])
-      local c = ok and counts[i] and unpack_(counts[i])
-      local timeout = ok and t.job.o and option(t.job, 't') or -1
-      local deadline, kind = spec.lease > 0 and now + spec.lease or 0, spec.lease > 0 and 'l' or ''
-      if timeout ~= -1 and (deadline == 0 or now + timeout + 5000 < deadline) then deadline, kind = now + timeout + 5000, 't' end
-      local j = t.job or { queued = 0, gen = 0, at = 0, rec = '' }
-      local e = { t.claim, spec.session, t.path, now, t.score, (c and c.a or 0) + 1, j.queued, j.gen, #j.rec - j.at, deadline, kind,
-        t.holder, t.units, j.o or '' }
-      runs[#runs + 1] = key
-      runs[#runs + 1] = pack(e)
-      mine[#mine + 1] = key
-      if deadline > 0 then
-        deadlines[#deadlines + 1] = deadline
-        deadlines[#deadlines + 1] = key
+end
+
+--- Write down one turn: runs, deadlines, the session's jobs. Adds to `reply` and `list` what really started.
+local function record_turn(spec, turn, reply, list)
+  local queue, ids = turn.queue, turn.ids
+  local recs = hmget(K .. 'j:' .. queue, ids)
+  local counts = call('EXISTS', K .. 't:' .. queue) == 1 and hmget(K .. 't:' .. queue, ids) or {}
+  local by_hand = spec.lease > 0
+  local deadline = by_hand and now + spec.lease or 0
+  local plain = common_of(spec.session, turn.path, now, deadline, by_hand and 'l' or '', turn.holder, spec.units)
+  local runs, keys, deadlines, away = {}, {}, {}, {}
+  for i = 1, #ids do
+    local rec, key = recs[i], queue .. '/' .. ids[i]
+    local claim = claim_id(spec, turn, i)
+    local c = counts[i] and unpack_(counts[i])
+    local common, ends, opts, queued, gen, size = plain, deadline, nil, 0, 0, 0
+    if rec then
+      local flags, _, q, g, lane_length = struct.unpack('>BBI6I6B', rec)
+      queued, gen, size = q, g, #rec - 15 - lane_length
+      if flags == 1 then
+        local job = parse(rec)
+        opts, size = job.o, #rec - job.at + 1
+        local timeout = option(job, 't')
+        if timeout ~= -1 and (deadline == 0 or now + timeout + 5000 < deadline) then
+          ends = now + timeout + 5000
+          common = common_of(spec.session, turn.path, now, ends, 't', turn.holder, spec.units)
+        end
       end
-      if t.first and t.holder ~= '' then call('HSET', K .. 'kc', t.claim, t.first) end
-      t.key, t.entry, t.rec, t.counts = key, e, recs[i], c
-      if not ok then gone[#gone + 1] = t end
-      t.ok = ok
+    end
+    local raw = entry_of(claim, common, tonumber(turn.jobs[2 * i]), (c and c.a or 0) + 1, queued, gen, size, opts)
+    runs[2 * i - 1], runs[2 * i], keys[i] = key, raw, key
+    if ends > 0 then
+      deadlines[#deadlines + 1] = ends
+      deadlines[#deadlines + 1] = key
+    end
+    if rec and (meta.trules == 0 or admit(rec)) then
+      add_claim(reply, key, claim, c, rec)
+      list[#list + 1] = key
+      list[#list + 1] = claim
+    else
+      away[#away + 1] = { run = { key = key, queue = queue, id = ids[i], e = own(open_entry(raw)) }, rec = rec }
     end
   end
   many('HSET', K .. 'run', runs)
-  many('SADD', K .. 'sj:' .. spec.session, mine)
+  if not by_hand then many('SADD', K .. 'sj:' .. spec.session, keys) end
   many('ZADD', K .. 'dl', deadlines)
-  for i = 1, #taken do
-    if taken[i].ok then started[#started + 1] = taken[i] end
-  end
-  if gone[1] then
-    local list = {}
-    for i = 1, #gone do list[i] = { gone[i].key, gone[i].entry } end
-    end_runs(list)
-    for i = 1, #gone do
-      local t = gone[i]
-      return_start(t.entry, t.id)
-      if t.job then end_parked(t.queue, t.id, t.entry, t.job, counts_of(call('HGET', K .. 't:' .. t.queue, t.id))) end
-    end
-  end
-  return started
-end
-
---- What a worker needs to know of a claimed job, four values: "queue/id", claim, counts, record.
-local function add_claim(reply, key, claim, counts, rec)
-  local n = #reply
-  reply[n + 1], reply[n + 2] = key, claim
-  reply[n + 3] = counts and concat({ counts.a + 1, counts.f, counts.s, counts.o }, ' ') or ''
-  reply[n + 4] = rec
+  if turn.group then call('HSET', K .. 'kc', claim_id(spec, turn, 1), #ids) end
+  for i = 1, #away do turn_away(away[i].run, away[i].rec) end
 end
 
 --- The reply of an earlier claim again, made of what is still claimed by it.
@@ -246,7 +254,7 @@ local function replay_claims(list, reply)
   for i = 1, #list, 2 do
     local key, claim = list[i], list[i + 1]
     local e = run_of(key)
-    if e and e[1] == claim then
+    if e and e.claim == claim then
       local queue, id = split(key)
       local counts = call('HGET', K .. 't:' .. queue, id)
       add_claim(reply, key, claim, counts and unpack_(counts), call('HGET', K .. 'j:' .. queue, id))
@@ -284,17 +292,13 @@ local function claim_jobs(spec)
     if used == 0 then tries = tries + 1 end
     left = left - used
   end
-  local started = #taken > 0 and record_runs(spec, taken) or taken
+  local reply, list = { -1, -1 }, {}
+  for i = 1, #taken do record_turn(spec, taken[i], reply, list) end
   local due = next_due()
-  local reply, list = { due == math.huge and -1 or max(0, due - now), -1 }, {}
-  for i = 1, #started do
-    local t = started[i]
-    add_claim(reply, t.key, t.claim, t.counts, t.rec)
-    list[2 * i - 1], list[2 * i] = t.key, t.claim
-  end
+  if due < math.huge then reply[1] = max(0, due - now) end
   if #list == 0 then
     if spec.wait > 0 then register_waiter(spec, due) end
-  elseif call('ZCARD', K .. 'waiters') > 0 then
+  elseif anybody_waits() then
     if spec.waiter ~= '' then call('ZREM', K .. 'waiters', spec.waiter) end
     if due < now + 5000 then alarm(due) end
   end
@@ -303,7 +307,7 @@ end
 
 --- The part of the arguments that a claim is made of; `at` is the place before n.
 local function spec_of(args, at, session)
-  local spec = { session = session, n = tonumber(args[at + 2]), ahead = tonumber(args[at + 3]), lease = tonumber(args[at + 4]),
+  local spec = { session = tonumber(args[at + 4]) > 0 and '' or session, n = tonumber(args[at + 2]), ahead = tonumber(args[at + 3]), lease = tonumber(args[at + 4]),
     wait = tonumber(args[at + 5]), waiter = args[at + 6], nonce = args[at + 7], members = tonumber(args[at + 8]),
     units = tonumber(args[at + 9]), queues = '*' }
   if args[at + 10] ~= '*' then

@@ -4,7 +4,7 @@
 local function place_of(queue, id, job)
   local key = queue .. '/' .. id
   local e = run_of(key)
-  if e then return 'running', e[4], e end
+  if e then return 'running', e.c[3], e end
   local due = call('ZSCORE', K .. 'due', key)
   if due then return 'scheduled', tonumber(due) end
   local failed = call('ZSCORE', K .. 'f:' .. queue, id)
@@ -46,9 +46,9 @@ local function look_at(queue, id, gen, hops)
     if gen == 0 or job.gen == gen then
       local status, at, e, task = place_of(queue, id, job)
       local c = counts_of(call('HGET', K .. 't:' .. queue, id))
-      local counts = concat({ e and e[6] or c.a, c.f, c.s, c.o }, ' ')
+      local counts = concat({ e and e.attempt or c.a, c.f, c.s, c.o }, ' ')
       return { status, job.gen, rec, counts, at, call('HGET', K .. 'e:' .. queue, id) or '',
-        call('HGET', K .. 'pr:' .. queue, id) or '', held and 1 or 0, c.c or '', e and e[2] or task or '' }
+        call('HGET', K .. 'pr:' .. queue, id) or '', held and 1 or 0, c.c or '', e and e.c[1] or task or '' }
     end
   end
   local status, g, at, body = outcome_of(key, gen)
