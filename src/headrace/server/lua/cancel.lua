@@ -4,9 +4,8 @@
 -- Arguments: channel, number, queue, running (1 | 0), by whom and why, id, ...
 -- Replies: a letter a job: w ended (it waited), h its held twin ended, m marked (running), b both, - nothing
 -- Events: cancelled
-begin(keys)
-local channel, number, queue, running_too, by = args[1], args[2], args[3], args[4] == '1', args[5]
-local answer = recall(channel, number)
+local queue, running_too, by = args[3], args[4] == '1', args[5]
+local answer = begin(keys, args[1], args[2])
 if answer then return answer end
 local letters = {}
 for i = 6, #args do
@@ -44,5 +43,4 @@ for i = 6, #args do
   end
   letters[#letters + 1] = letter
 end
-flush()
-return remember(channel, number, concat(letters))
+return flush(concat(letters))

@@ -5,14 +5,12 @@
 --   waiting), waiter, nonce, members, units, queue or "*", ... more queues
 -- Replies: {ms until something is due or -1, level waiting or -1, then "queue/id", claim, counts, record a job}
 -- Events: stalled, timeout (of runs that housekeeping found dead)
-begin(keys)
-local answer = recall(args[1], args[2])
+local answer = begin(keys, args[1], args[2])
 if answer then return replay_claims(answer, { -1, -1 }) end
 local spec = spec_of(args, 1, args[1])
-housekeep(spec.n)
-settle_dirty()
+prepare(spec)
 local reply, list = claim_jobs(spec)
-flush(true)
+flush(list, true)
+if spec.serves and meta.died[spec.session] then refuse_dead(spec.session) end
 reply[2] = level_waiting(spec.queues)
-remember(args[1], args[2], list)
 return reply

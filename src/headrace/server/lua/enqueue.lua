@@ -5,20 +5,22 @@
 --   c the caller), default head, then for each job: id, head ('' for the default), payload
 -- Replies: {letters, generation, ...}: a letter a job: a added, u updated, h held, i ignored
 -- Events: none (at level attempt)
-begin(keys)
-local channel, number, queue, if_exists, origin, default = args[1], args[2], args[3], args[4], args[5], args[6]
-local answer = recall(channel, number)
+local queue, if_exists, origin, default = args[3], args[4], args[5], args[6]
+local answer = begin(keys, args[1], args[2])
 if answer then return answer end
 
 local n = (#args - 6) / 3
 local ids, asks, by_head, heads = {}, {}, {}, {}
 for i = 1, n do ids[i] = args[4 + 3 * i] end
 local old, running_ids, taken = hmget(K .. 'j:' .. queue, ids), {}, {}
-local keys_of = {}
-for i = 1, n do keys_of[i] = queue .. '/' .. ids[i] end
+local keys_of, seen, again = {}, {}, {}
+for i = 1, n do
+  keys_of[i] = queue .. '/' .. ids[i]
+  again[i], seen[ids[i]] = seen[ids[i]], true
+end
 if origin == 'g' then
   for i = 1, n do
-    if old[i] then refuse('EXISTS', 'the generated id of job ' .. keys_of[i] .. ' is taken') end
+    if old[i] or again[i] then refuse('EXISTS', 'the generated id of job ' .. keys_of[i] .. ' is taken') end
   end
 else
   local runs = hmget(K .. 'run', keys_of)
@@ -29,7 +31,7 @@ else
       local free_at = ended and tonumber(string.match(ended, '^%a %d+ %d+ (-?%d+) '))
       taken[i] = free_at and (free_at == -1 or free_at > now)
     end
-    if if_exists == 'e' and (taken[i] or (old[i] and not call('ZSCORE', K .. 'f:' .. queue, ids[i]))) then
+    if if_exists == 'e' and (taken[i] or again[i] or (old[i] and not call('ZSCORE', K .. 'f:' .. queue, ids[i]))) then
       refuse('EXISTS', 'job ' .. keys_of[i] .. ' is there already')
     end
   end
@@ -55,8 +57,24 @@ local letters, reply = {}, { '' }
 local records, ready = {}, {}
 local gen = next_seq(n) - 1
 local queue_node = node(queue)
+
+--- Write the new jobs that were only gathered until now.
+local function write_new()
+  many('HSET', K .. 'j:' .. queue, records)
+  for path, list in pairs(ready) do
+    many('ZADD', K .. 'z:' .. path, list)
+    count(path, 'r', #list / 2)
+    wake_later(queue, #list / 2)
+  end
+  records, ready = {}, {}
+end
+
 for i = 1, n do
   local ask, id = asks[i], ids[i]
+  if again[i] then
+    write_new()
+    old[i] = call('HGET', K .. 'j:' .. queue, id)
+  end
   local rec = record_of(ask.prio, now, gen + i, ask.lane, ask.opts, args[6 + 3 * i])
   local letter, g = 'a', gen + i
   local job = old[i] and parse(old[i])
@@ -89,12 +107,6 @@ for i = 1, n do
   letters[i] = letter
   reply[i + 1] = g
 end
-many('HSET', K .. 'j:' .. queue, records)
-for path, list in pairs(ready) do
-  many('ZADD', K .. 'z:' .. path, list)
-  count(path, 'r', #list / 2)
-  wake_later(queue, #list / 2)
-end
-flush()
+write_new()
 reply[1] = concat(letters)
-return remember(channel, number, reply)
+return flush(reply)

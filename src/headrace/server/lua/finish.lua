@@ -5,21 +5,18 @@
 --   then nothing, or what `claim` takes from n on
 -- Replies: {letters, then what claim replies}
 -- Events: done, failed, timeout, stalled, released, cancelled
-begin(keys)
-local answer = recall(args[1], args[2])
+local answer = begin(keys, args[1], args[2])
 if answer then return replay_claims(answer[2], { answer[1], -1, -1 }) end
 local n = tonumber(args[3])
+local spec = #args >= 4 + 4 * n and spec_of(args, 2 + 4 * n, args[1])
 call('EXISTS', K .. 'watch')
 local letters = finish_items(args, 4, n)
-local reply, list, spec = {}, {}
-if #args >= 4 + 4 * n then
-  spec = spec_of(args, 2 + 4 * n, args[1])
-  housekeep(spec.n)
-  settle_dirty()
+local reply, list = {}, {}
+if spec then
+  prepare(spec)
   reply, list = claim_jobs(spec)
 end
-flush(true)
+flush({ letters, list }, true)
 if spec then reply[2] = level_waiting(spec.queues) end
-remember(args[1], args[2], { letters, list })
 table.insert(reply, 1, letters)
 return reply

@@ -11,13 +11,13 @@ if not v[1] or v[2] then return { 0 } end
 local deadline = tonumber(call('ZSCORE', K .. 'dl', session) or 0)
 if deadline <= now and now >= meta.grace and now - meta.seen <= meta.lease / 2 then
   housekeep(1)
-  flush(true)
+  flush(nil, true)
   return { 0 }
 end
 call('ZADD', K .. 'dl', now + tonumber(v[1]), session)
 housekeep(1)
 if call('SCARD', K .. 'parked') > 0 then unpark(unpack_(v[3]).tasks or {}, 100) end
-flush(true)
+flush(nil, true)
 local reply = { 1 }
 for _, key in ipairs(call('SMEMBERS', K .. 'sc:' .. session)) do reply[#reply + 1] = key end
 return reply

@@ -4,9 +4,8 @@
 -- Arguments: channel, number, queue, "replay" | "drop", at most, id, ... (none: the oldest ones)
 -- Replies: the number of jobs
 -- Events: none
-begin(keys)
-local channel, number, queue, what, limit = args[1], args[2], args[3], args[4], tonumber(args[5])
-local answer = recall(channel, number)
+local queue, what, limit = args[3], args[4], tonumber(args[5])
+local answer = begin(keys, args[1], args[2])
 if answer then return answer end
 local ids = {}
 for i = 6, #args do ids[#ids + 1] = args[i] end
@@ -26,5 +25,4 @@ for i = 1, #ids do
     end
   end
 end
-flush()
-return remember(channel, number, n)
+return flush(n)

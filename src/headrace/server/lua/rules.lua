@@ -4,9 +4,8 @@
 -- Arguments: channel, number, "path" | "task", its name, "pa" | "bl", "set" | "clear", who, why, until ms or 0
 -- Replies: 1 when something changed, else 0
 -- Events: none
-begin(keys)
-local channel, number, kind, name, which, set = args[1], args[2], args[3], args[4], args[5], args[6] == 'set'
-local answer = recall(channel, number)
+local kind, name, which, set = args[3], args[4], args[5], args[6] == 'set'
+local answer = begin(keys, args[1], args[2])
 if answer then return answer end
 local rule = { who = args[7], why = args[8], since = now, until_ = tonumber(args[9] or 0) }
 local changed = 0
@@ -27,17 +26,14 @@ if kind == 'task' then
   call('HSET', K .. 'meta', 'trules', meta.trules)
 else
   local n = node(name)
-  if set then
-    ensure(name)
-    call('HSET', K .. 'n:' .. name, which, pack(rule))
-    changed = 1
-    if rule.until_ > 0 then call('ZADD', K .. 'timers', rule.until_, name) end
-  else
-    changed = call('HDEL', K .. 'n:' .. name, which)
-  end
+  local s = n.settings or {}
+  if set or s[which] then changed = 1 end
+  if set then ensure(name) end
+  s[which] = set and rule or nil
+  if changed == 1 then save_settings(name, s) end
   nodes = {}
+  idle[name] = true
   dirty[name] = true
   if not set and changed == 1 then wake_later(chain(name)[1], 1000) end
 end
-flush()
-return remember(channel, number, changed)
+return flush(changed)

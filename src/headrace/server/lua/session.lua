@@ -4,9 +4,8 @@
 -- Arguments: channel (the session), number, "open" | "close", lease ms, msgpack {queues, tasks}, info for people
 -- Replies: the number of jobs handed back (close), 0 (open)
 -- Events: released
-begin(keys)
 local session = args[1]
-local answer = recall(session, args[2])
+local answer = begin(keys, session, args[2])
 if answer then return answer end
 local moved = 0
 if args[3] == 'open' then
@@ -40,5 +39,4 @@ else
     call('DEL', K .. 'ss:' .. session, K .. 'sc:' .. session)
   end
 end
-flush(true)
-return remember(session, args[2], moved)
+return flush(moved, true)

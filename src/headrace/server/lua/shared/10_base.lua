@@ -19,24 +19,52 @@ local now         -- the server's time in milliseconds
 local meta        -- the fields of {tag}meta that most calls need
 local seq         -- the shard's sequence: order of arrival, generations, claim ids
 local nodes, deltas, dirty, wakes, events, chains, idle, commons
+local waiting, watching   -- whether anybody waits for jobs, or for the end of one; asked once a call
 
 --- End the call with a typed error; nothing may have been written before.
 local function refuse(code, text) error({ err = 'HR_' .. code .. ' ' .. text }) end
 
-local function begin(keys)
+local ANSWER_MS = 600000
+
+--- The answer that was given to this number before, or nil when the number is new.
+local function recall(stored)
+  meta.known = stored and true or false
+  if not stored then return nil end
+  local last, at = string.match(stored, '^(%d+) %d+ ()')
+  last = tonumber(last)
+  local mine = tonumber(meta.number)
+  if mine > last then return nil end
+  if mine < last then
+    refuse('STALE', 'call ' .. meta.number .. ' of channel ' .. meta.channel .. ' comes after call ' .. last)
+  end
+  return unpack_(sub(stored, at))
+end
+
+-- Fields of meta that only some calls need are read together, when the first of them is asked for.
+local lazy = { __index = function(m, name)
+  local v = call('HMGET', K .. 'meta', 'hist', 'trules', 'seen', 'grace', 'lease', 'hcount', 'hmax')
+  m.hist, m.trules, m.seen, m.grace = tonumber(v[1] or 1), tonumber(v[2] or 0), tonumber(v[3] or 0), tonumber(v[4] or 0)
+  m.lease, m.hcount, m.hmax = tonumber(v[5] or 10000), tonumber(v[6] or 0), tonumber(v[7] or 200000)
+  return rawget(m, name)
+end }
+
+--- Open the context of a call. A numbered call names its channel and number: when that number was answered
+-- before, the answer is given again (E13), and a lower number than the last is refused.
+local function begin(keys, channel, number)
   if not call then borrow() end
-  K = sub(keys[1], 1, -5)
-  local m = call('HMGET', keys[1], 'format', 'seq', 'hist', 'trules', 'seen', 'grace', 'lease', 'hcount', 'hmax')
+  local name = keys[1]
+  K = sub(name, 1, -5)
+  local m = call('HMGET', name, 'format', 'seq', 'a:' .. (channel or ''))
   if not m[1] then refuse('NOSHARD', 'shard ' .. K .. ' holds no data: it was never initialised, or the server lost it') end
   if tonumber(m[1]) > FORMAT then
     refuse('UPGRADE', 'the data has format ' .. m[1] .. ', this version reads up to ' .. FORMAT)
   end
   now = clock(K)
   seq = tonumber(m[2])
-  meta = { seq = seq, hist = tonumber(m[3] or 1), trules = tonumber(m[4] or 0), seen = tonumber(m[5] or 0),
-    grace = tonumber(m[6] or 0), lease = tonumber(m[7] or 10000), hcount = tonumber(m[8] or 0),
-    hmax = tonumber(m[9] or 200000) }
+  meta = setmetatable({ seq = seq, channel = channel, number = number, died = {} }, lazy)
+  waiting, watching = nil, nil
   nodes, deltas, dirty, wakes, events, chains, idle, commons = {}, {}, {}, {}, {}, {}, {}, {}
+  if channel then return recall(m[3]) end
 end
 
 local function next_seq(n)
@@ -102,26 +130,4 @@ local function count(path, field, by)
     if not d then d = {}; deltas[c[i]] = d end
     d[field] = (d[field] or 0) + by
   end
-end
-
--- Numbered calls (E13): the same number gets the same answer, a lower one is refused. ---------------------
-
-local ANSWER_MS = 600000
-
---- The stored answer of a repeated call, or nil when this number is new.
-local function recall(channel, number)
-  local a = call('GET', K .. 'a:' .. channel)
-  if not a then return nil end
-  local at = find(a, ' ', 1, true)
-  local last, mine = tonumber(sub(a, 1, at - 1)), tonumber(number)
-  if mine > last then return nil end
-  if mine < last then
-    refuse('STALE', 'call ' .. number .. ' of channel ' .. channel .. ' comes after call ' .. sub(a, 1, at - 1))
-  end
-  return unpack_(sub(a, at + 1))
-end
-
-local function remember(channel, number, answer)
-  call('SET', K .. 'a:' .. channel, number .. ' ' .. pack(answer), 'PX', ANSWER_MS)
-  return answer
 end

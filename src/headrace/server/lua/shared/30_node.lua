@@ -1,9 +1,11 @@
 -- Nodes: the tree of lanes. A node is a queue, a group or a lane; its path is "queue/group/lane".
 --
--- n:<path>  hash: s settings, tl/tt level and turn kept while out of the index, k number of children,
---           nb not before, pa/bl pause and block, ag/bt aging and birth (queues), v<level> the level's turn,
---           ol/ot level and turn of its own jobs beside children, e 1 (it exists), counters d h f p of it and
---           what is below, and r ready jobs below it (its own are in z:)
+-- n:<path>  hash: s settings (msgpack, below), k number of children, e 1 (it exists), v<level> the level's turn,
+--           t and o: "level turn" of the node, and of its own jobs beside children, kept while out of the index,
+--           counters d h f p of it and what is below, r ready jobs below it (its own are in z:),
+--           fh options of failure jobs (queues)
+-- settings  c cap, rn/rw rate and window, p priority, w weight, q quantum, nb not before, pa/bl pause and block,
+--           ag/bt aging and birth (queues), keep 1 (made by hand: stays while empty)
 -- z:<path>  own ready jobs          x:<path>  live claims' units, one member a unit
 -- i:<path>  eligible children       c:<path>  all children        g:<path>  the last starts (rate)
 -- timers    path -> when time alone will change what may run there
@@ -20,38 +22,38 @@ local function anything_waits(n)
   return call('ZCARD', K .. 'z:' .. n.path) + ready_below(n.path) + call('SCARD', K .. 'x:' .. n.path) > 0
 end
 
-local function rule_active(blob)
-  if not blob then return nil end
-  local rule = unpack_(blob)
-  if rule.until_ == 0 or rule.until_ > now then return rule end
+--- A pause or block, if it is in force now.
+local function rule_active(rule)
+  if rule and (rule.until_ == 0 or rule.until_ > now) then return rule end
   return nil
+end
+
+local function save_settings(path, s)
+  if next(s) then call('HSET', K .. 'n:' .. path, 's', pack(s)) else call('HDEL', K .. 'n:' .. path, 's') end
+end
+
+--- Aging counts times from the queue's birth, so that scores stay small; an idle queue is born again.
+local function rejuvenate(n)
+  if now - n.birth > 86400000 and not anything_waits(n) then
+    n.birth, n.settings.bt = now, now
+    save_settings(n.path, n.settings)
+  end
 end
 
 local function node(path)
   local n = nodes[path]
   if n then return n end
-  local v = call('HMGET', K .. 'n:' .. path, 's', 'k', 'nb', 'pa', 'bl', 'ag', 'bt', 'tl', 'tt', 'e', 'ol', 'ot')
-  n = { path = path, k = tonumber(v[2] or 0), nb = tonumber(v[3] or 0), pa = v[4], bl = v[5], tl = tonumber(v[8] or -1),
-    tt = tonumber(v[9] or 0), exists = v[10], ol = tonumber(v[11] or -1), ot = tonumber(v[12] or 0), weight = 1, quantum = QUANTUM }
+  local v = call('HMGET', K .. 'n:' .. path, 's', 'k', 'e', 't', 'o')
+  n = { path = path, k = tonumber(v[2] or 0), exists = v[3], t = v[4], o = v[5], nb = 0, weight = 1, quantum = QUANTUM }
   if v[1] then
     local s = unpack_(v[1])
-    n.cap, n.rn, n.rw, n.prio, n.keep = s.c, s.rn, s.rw, s.p, s.keep
-    n.weight, n.quantum = s.w or 1, s.q or QUANTUM
+    n.settings, n.cap, n.rn, n.rw, n.prio, n.pa, n.bl = s, s.c, s.rn, s.rw, s.p, s.pa, s.bl
+    n.weight, n.quantum, n.nb, n.aging, n.birth = s.w or 1, s.q or QUANTUM, s.nb or 0, s.ag, s.bt
   end
   nodes[path] = n
   local at = find(path, '/', 1, true)
-  if at then
-    n.queue = node(sub(path, 1, at - 1))
-  else
-    n.queue = n
-    if v[6] then
-      n.aging, n.birth = tonumber(v[6]), tonumber(v[7])
-      if now - n.birth > 86400000 and not anything_waits(n) then
-        n.birth = now
-        call('HSET', K .. 'n:' .. path, 'bt', now)
-      end
-    end
-  end
+  n.queue = at and node(sub(path, 1, at - 1)) or n
+  if n.aging then rejuvenate(n) end
   n.band = n.queue.aging and AGED or BAND
   return n
 end
@@ -175,14 +177,18 @@ local function settle(parent, seg, charge)
   if not level then
     if not score then return false end
     call('ZREM', index, seg)
-    if own then n.ol, n.ot = was, turn else n.tl, n.tt = was, turn end
-    call('HSET', K .. 'n:' .. n.path, own and 'ol' or 'tl', was, own and 'ot' or 'tt', turn)
+    local field = own and 'o' or 't'
+    n[field] = string.format('%.0f %.0f', was, turn)
+    call('HSET', K .. 'n:' .. n.path, field, n[field])
     return true
   end
   if was ~= level then
-    local mine = 0
-    if not score and (own and n.ol or n.tl) == level then mine = own and n.ot or n.tt end
-    turn = max(mine, turn_of_level(parent, level))
+    turn = turn_of_level(parent, level)
+    local kept = not score and (own and n.o or n.t)
+    if kept then
+      local l, t = string.match(kept, '^(%d+) (%d+)$')
+      if tonumber(l) == level then turn = max(turn, tonumber(t)) end
+    end
   end
   local new = level * band + min(turn, band - 1)
   if new == score then return false end

@@ -5,8 +5,8 @@
 
 --- Whether anybody waits; asked once a call.
 local function anybody_waits()
-  if meta.waiting == nil then meta.waiting = call('ZCARD', K .. 'waiters') > 0 end
-  return meta.waiting
+  if waiting == nil then waiting = call('ZCARD', K .. 'waiters') > 0 end
+  return waiting
 end
 
 --- Wake up to `n` waiters that serve a queue.

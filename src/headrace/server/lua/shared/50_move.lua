@@ -66,7 +66,8 @@ local function deserted(path)
     if tonumber(v[i] or 0) > 0 then return nil end
   end
   local s = v[7] and unpack_(v[7]) or {}
-  if s.keep == 1 or call('EXISTS', K .. 'x:' .. path, K .. 'z:' .. path) > 0 then return nil end
+  if s.keep == 1 or rule_active(s.pa) or rule_active(s.bl) or (s.nb or 0) > now then return nil end
+  if call('EXISTS', K .. 'x:' .. path, K .. 'z:' .. path) > 0 then return nil end
   return s
 end
 
@@ -102,8 +103,8 @@ local function tell_watchers(key)
 end
 
 local function watched()
-  if meta.watched == nil then meta.watched = call('ZCARD', K .. 'watch') > 0 end
-  return meta.watched
+  if watching == nil then watching = call('ZCARD', K .. 'watch') > 0 end
+  return watching
 end
 
 --- Keep how a job ended, for as long as its options say; wake those who wait for it.
@@ -184,6 +185,7 @@ end
 
 --- Put every lane that changed where it belongs, deepest first.
 local function settle_dirty()
+  if not next(dirty) then return end
   local levels = { {}, {}, {} }
   for path in pairs(dirty) do levels[#chain(path)][path] = true end
   for depth = 3, 1, -1 do
@@ -196,8 +198,16 @@ local function settle_dirty()
   dirty = {}
 end
 
---- Write what was only noted: indexes, counters, history, wake-ups, the shard's sequence.
-local function flush(seen)
+--- Keep the answer of a numbered call: in meta, next to the sequence, so that both are written at once.
+local function add_answer(set, answer)
+  set[#set + 1] = 'a:' .. meta.channel
+  set[#set + 1] = concat({ meta.number, string.format('%.0f', now), pack(answer) }, ' ')
+  if not meta.known then call('ZADD', K .. 'chores', now + ANSWER_MS, 'a:' .. meta.channel) end
+end
+
+--- Write what was only noted: indexes, counters, history, wake-ups, the shard's sequence, the call's answer.
+-- Answers the answer, so that a function can end with `return flush(answer)`.
+local function flush(answer, seen)
   settle_dirty()
   for path, d in pairs(deltas) do
     for field, by in pairs(d) do
@@ -205,10 +215,12 @@ local function flush(seen)
     end
   end
   local set = {}
-  if #events > 0 then write_history(set) end
+  if events[1] then write_history(set) end
   if seq ~= meta.seq then set[#set + 1] = 'seq'; set[#set + 1] = seq end
   if seen then set[#set + 1] = 'seen'; set[#set + 1] = now end
+  if meta.channel then add_answer(set, answer) end
   if set[1] then call('HSET', K .. 'meta', unpack(set)) end
-  note_idle()
+  if next(idle) then note_idle() end
   for queue, n in pairs(wakes) do wake(queue, n) end
+  return answer
 end

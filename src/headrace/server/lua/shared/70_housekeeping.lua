@@ -58,6 +58,7 @@ end
 --- A session whose lease ran out is dead from the first touch on; at most `limit` of its jobs move a call.
 local function reap_session(session, limit)
   call('HSET', K .. 'ss:' .. session, 'dead', now)
+  meta.died[session] = true
   local keys = call('SRANDMEMBER', K .. 'sj:' .. session, limit)
   reap_jobs(keys, STALL)
   many('SREM', K .. 'sj:' .. session, keys)
@@ -116,14 +117,24 @@ local function expire_failed(key)
   end
 end
 
---- Slow chores that nobody waits for: dead letters past their time, lanes that stayed empty.
+--- A channel that has been silent for ten minutes is forgotten.
+local function forget_answer(channel)
+  local stored = call('HGET', K .. 'meta', 'a:' .. channel)
+  local at = stored and tonumber(string.match(stored, '^%d+ (%d+) '))
+  if not at or channel == meta.channel then return end
+  if at + ANSWER_MS > now then call('ZADD', K .. 'chores', at + ANSWER_MS, 'a:' .. channel)
+  else call('HDEL', K .. 'meta', 'a:' .. channel) end
+end
+
+--- Slow chores that nobody waits for: dead letters past their time, lanes that stayed empty, silent channels.
 local function chores(limit)
   local list = call('ZRANGEBYSCORE', K .. 'chores', '-inf', now, 'LIMIT', 0, limit)
   if not list[1] then return end
   call('ZREM', K .. 'chores', unpack(list))
   for i = 1, #list do
     local what = sub(list[i], 3)
-    if sub(list[i], 1, 1) == 'f' then expire_failed(what) else forget_lane(what) end
+    local kind = sub(list[i], 1, 1)
+    if kind == 'f' then expire_failed(what) elseif kind == 'i' then forget_lane(what) else forget_answer(what) end
   end
 end
 

@@ -281,6 +281,7 @@ end
 -- and the plain list key, claim, ... from which it can be made again.
 local function claim_jobs(spec)
   local taken, left = {}, spec.n + spec.ahead
+  if spec.serves and meta.died[spec.session] then left = 0 end -- in this very call: what it took would be nobody's
   local tries = 0
   while left > 0 and tries < 50 do
     local ok, used = pcall(take_turn, spec, left, taken)
@@ -305,7 +306,11 @@ local function claim_jobs(spec)
   return reply, list
 end
 
---- The part of the arguments that a claim is made of; `at` is the place before n.
+local function refuse_dead(session)
+  refuse('LOST', 'session ' .. session .. ' is not alive: its lease ran out, or it was closed')
+end
+
+--- The part of the arguments that a claim is made of; `at` is the place before n. Refuses a session that is dead.
 local function spec_of(args, at, session)
   local spec = { session = tonumber(args[at + 4]) > 0 and '' or session, n = tonumber(args[at + 2]), ahead = tonumber(args[at + 3]), lease = tonumber(args[at + 4]),
     wait = tonumber(args[at + 5]), waiter = args[at + 6], nonce = args[at + 7], members = tonumber(args[at + 8]),
@@ -316,8 +321,15 @@ local function spec_of(args, at, session)
   end
   if spec.lease == 0 then
     local v = call('HMGET', K .. 'ss:' .. session, 'lease', 'dead', 'serves')
-    if not v[1] or v[2] then refuse('LOST', 'session ' .. session .. ' is not alive: its lease ran out, or it was closed') end
-    if call('SCARD', K .. 'parked') > 0 then unpark(unpack_(v[3]).tasks or {}, max(100, 2 * spec.n)) end
+    if not v[1] or v[2] then refuse_dead(session) end
+    spec.serves = v[3]
   end
   return spec
+end
+
+--- What comes before taking: time does its part, and what was parked for want of this session comes back.
+local function prepare(spec)
+  if spec.serves and call('SCARD', K .. 'parked') > 0 then unpark(unpack_(spec.serves).tasks or {}, max(100, 2 * spec.n)) end
+  housekeep(spec.n)
+  settle_dirty()
 end
