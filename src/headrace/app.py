@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Unpack
+from typing import Any, Final, Self, Unpack
 
 from headrace.errors import OptionError, ServerUnfit
 from headrace.protocol import auditing, histories, looking, ruling
@@ -18,7 +18,7 @@ from headrace.queues.lane import Lane, TaskRules
 from headrace.queues.queue import Queue
 from headrace.queues.settings import Counts, LaneSettings, failure_letters, lane_letters, read_counts
 from headrace.queues.twins import plain, twin
-from headrace.server.connect import open_site
+from headrace.server.connect import Site, open_site
 
 log: Final = logging.getLogger("headrace")
 
@@ -44,11 +44,23 @@ class Headrace:
         folder: str | os.PathLike[str] | None = None,
         max_payload: int = 1 << 20,
     ) -> None:
-        if durability is not None and durability not in _LEVELS:
-            raise OptionError(f"durability={durability!r}: expected one of {', '.join(_LEVELS)}")
+        _check_level(durability)
         home = Path(folder or os.environ.get("HEADRACE_DIR") or ".headrace")
         site = open_site(url, connection=connection, namespace=namespace, folder=home)
+        self._stand_on(site, shards, durability, max_payload)
+
+    @classmethod
+    def at_site(
+        cls, site: Site, *, shards: int | None = None, durability: str | None = None, max_payload: int = 1 << 20
+    ) -> Self:
+        """On a site that is open already, in whatever way it was opened; closing this closes it."""
+        app = cls.__new__(cls)
+        app._stand_on(site, shards, durability, max_payload)
+        return app
+
+    def _stand_on(self, site: Site, shards: int | None, durability: str | None, max_payload: int) -> None:
         try:
+            _check_level(durability)
             _check_durability(durability, site.durability)
             self._engine = Engine(site, shards, max_payload)
         except BaseException:
@@ -197,6 +209,11 @@ class Headrace:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
+
+
+def _check_level(durability: str | None) -> None:
+    if durability is not None and durability not in _LEVELS:
+        raise OptionError(f"durability={durability!r}: expected one of {', '.join(_LEVELS)}")
 
 
 def _check_durability(wanted: str | None, found: str) -> None:
