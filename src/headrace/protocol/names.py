@@ -96,20 +96,19 @@ def _digits(number: int, length: int) -> str:
     return "".join(chars)
 
 
-_stamp: tuple[int, str] = (0, "")
+_stamps: dict[int, tuple[int, str]] = {}
+_PAIRS: Final = [a + b for a in _ALPHABET for b in _ALPHABET]
 
 
 def new_id(shard: int) -> str:
     """A fresh id: sorts after earlier ones of this process, and says its shard."""
-    global _stamp  # noqa: PLW0603 - the text of the current millisecond, made once
     ms = int(clock.wall() * 1000)
-    last, text = _stamp
-    if ms != last:
-        text = _digits(ms, 7)
-        _stamp = (ms, text)
-    number = _sequence.next
-    _sequence.next = (number + 1) & ((1 << 42) - 1)
-    return text + _digits(shard, 2) + _digits(number, 7)
+    stamp = _stamps.get(shard)
+    if stamp is None or stamp[0] != ms:
+        stamp = _stamps[shard] = (ms, _digits(ms, 7) + _digits(shard, 2))
+    n = _sequence.next
+    _sequence.next = (n + 1) & ((1 << 42) - 1)
+    return stamp[1] + _PAIRS[n >> 30] + _PAIRS[(n >> 18) & 4095] + _PAIRS[(n >> 6) & 4095] + _ALPHABET[n & 63]
 
 
 def shard_in(id: str) -> int | None:

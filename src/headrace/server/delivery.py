@@ -40,6 +40,8 @@ from headrace.server.topology import Topology
 
 R = TypeVar("R")
 
+#: No reply, or a refusal: a tuple, because checking against a union that is made each time is slow.
+TROUBLE: Final = (Lost, Refusal)
 #: A listener reads again this often, in case its message went by while the server changed.
 RELOOK: Final = 5.0
 #: BLPOP counts in milliseconds, and 0 means for ever.
@@ -132,12 +134,12 @@ class Courier:
             reply: Any = _nobody(shard)
         else:
             reply = yield Send(endpoint, parcel.packed, not parcel.repeatable)
-        if isinstance(reply, Lost | Refusal):
+        if isinstance(reply, TROUBLE):
             replies: list[Any] = [reply]
             yield from self._insist([parcel], replies, seen)
             reply = replies[0]
         self._take_back(parcel, reply)
-        if isinstance(reply, Lost | Refusal):
+        if isinstance(reply, TROUBLE):
             raise self._error(parcel, reply)
         return reply
 
@@ -152,7 +154,7 @@ class Courier:
         for parcel, reply in zip(parcels, replies, strict=True):
             self._take_back(parcel, reply)
         for parcel, reply in zip(parcels, replies, strict=True):
-            if isinstance(reply, Lost | Refusal):
+            if isinstance(reply, TROUBLE):
                 raise self._error(parcel, reply)
         return replies
 
@@ -172,7 +174,7 @@ class Courier:
             lists.setdefault(group, (endpoint, []))[1].append(key)
         parts = [Send(where, pack("BLPOP", *names, f"{seconds:.3f}"), True) for where, names in lists.values()]
         replies: list[Any] = (yield Wait(parts, seconds)) if reply is None else [reply]
-        troubles = [reply for reply in replies if isinstance(reply, Lost | Refusal)]
+        troubles = [reply for reply in replies if isinstance(reply, TROUBLE)]
         for reply in troubles:
             if _remedy(reply) is Remedy.NONE:
                 raise _plain_error(reply, parts[replies.index(reply)].endpoint, "BLPOP")
@@ -191,7 +193,7 @@ class Courier:
             ear: Any = (yield Tune(endpoint, effect.channel)) if endpoint else _nobody(effect.shard)
             if isinstance(ear, Refusal) and _remedy(ear) is Remedy.NONE and endpoint:
                 raise _plain_error(ear, endpoint, "SUBSCRIBE")
-            if isinstance(ear, Lost | Refusal):
+            if isinstance(ear, TROUBLE):
                 yield Pause(random.uniform(0.05, 0.15))
                 yield from self.topology.refresh(seen, _failed(ear))
                 heard: Any = ear
@@ -203,7 +205,7 @@ class Courier:
                     ear.close()
             if reply is not None:
                 return reply
-            if not isinstance(heard, Lost | Refusal):
+            if not isinstance(heard, TROUBLE):
                 return heard
             if clock.monotonic() >= until:
                 return None
@@ -224,7 +226,7 @@ class Courier:
         reply = yield Send(endpoint, pack("FUNCTION", "LOAD", self._library.source))
         if isinstance(reply, Refusal) and "already exists" not in reply.text and _remedy(reply) is Remedy.NONE:
             raise refusals.error_of(reply.text, endpoint.where, "FUNCTION LOAD")
-        return not isinstance(reply, Lost | Refusal) or (isinstance(reply, Refusal) and "already exists" in reply.text)
+        return not isinstance(reply, TROUBLE) or (isinstance(reply, Refusal) and "already exists" in reply.text)
 
     def _wrap(self, call: Call) -> _Parcel:
         head = self._heads.get((call.function, call.shard))
@@ -294,7 +296,7 @@ class Courier:
             yield from self._send(parcels, replies, list(todo))
 
     def _cure(self, parcel: _Parcel, reply: object, loaded: set[Endpoint]) -> Remedy:
-        if not isinstance(reply, Lost | Refusal):
+        if not isinstance(reply, TROUBLE):
             return Remedy.NONE
         if isinstance(reply, Lost) and reply.sent and not parcel.repeatable:
             return Remedy.NONE

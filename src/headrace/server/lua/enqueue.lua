@@ -8,6 +8,10 @@
 local queue, if_exists, origin, default = args[3], args[4], args[5], args[6]
 local answer = begin(keys, args[1], args[2])
 if answer then return answer end
+if #args == 9 and origin == 'g' then
+  answer = add_behind(queue, args[7], args[8] ~= '' and args[8] or default, args[9])
+  if answer then return answer end
+end
 
 local n = (#args - 6) / 3
 local ids, asks, by_head, heads = {}, {}, {}, {}
@@ -54,25 +58,13 @@ anybody_waits()
 -- Everything is read and checked: from here on only writes.
 
 local letters, reply = {}, { '' }
-local records, ready = {}, {}
+local batch = new_batch(queue, heads)
 local gen = next_seq(n) - 1
-local queue_node = node(queue)
-
---- Write the new jobs that were only gathered until now.
-local function write_new()
-  many('HSET', K .. 'j:' .. queue, records)
-  for path, list in pairs(ready) do
-    many('ZADD', K .. 'z:' .. path, list)
-    count(path, 'r', #list / 2)
-    wake_later(queue, #list / 2)
-  end
-  records, ready = {}, {}
-end
 
 for i = 1, n do
   local ask, id = asks[i], ids[i]
   if again[i] then
-    write_new()
+    write_batch(batch)
     old[i] = call('HGET', K .. 'j:' .. queue, id)
   end
   local rec = record_of(ask.prio, now, gen + i, ask.lane, ask.opts, args[6 + 3 * i])
@@ -90,23 +82,11 @@ for i = 1, n do
       take_failed(queue, id, job)
       forget_job(queue, id)
     end
-    records[#records + 1] = id
-    records[#records + 1] = rec
-    ensure(ask.path)
-    if ask.at > now then
-      put_due(queue, id, ask.path, ask.at)
-    else
-      local list = ready[ask.path]
-      if not list then list = {}; ready[ask.path] = list end
-      local score = job_score(queue_node, ask.prio, i)
-      list[#list + 1] = score
-      list[#list + 1] = id
-      if score < heads[ask.path] then dirty[ask.path] = true end
-    end
+    add_to_batch(batch, id, rec, ask, i)
   end
   letters[i] = letter
   reply[i + 1] = g
 end
-write_new()
+write_batch(batch)
 reply[1] = concat(letters)
 return flush(reply)

@@ -59,23 +59,27 @@ local function take_failed(queue, id, job)
   return true
 end
 
---- Whether a lane made at first use has nothing left: no job in any status, no claim, no child (E7).
+--- When a lane made at first use that has nothing left may go: now, or when its rules end; nil while it has
+-- a job in any status, a claim, a child, or a rule without an end (E7).
 local function deserted(path)
   local v = call('HMGET', K .. 'n:' .. path, 'r', 'd', 'h', 'f', 'p', 'k', 's')
   for i = 1, 6 do
     if tonumber(v[i] or 0) > 0 then return nil end
   end
   local s = v[7] and unpack_(v[7]) or {}
-  if s.keep == 1 or rule_active(s.pa) or rule_active(s.bl) or (s.nb or 0) > now then return nil end
+  local p, b = rule_active(s.pa), rule_active(s.bl)
+  if s.keep == 1 or (p and p.until_ == 0) or (b and b.until_ == 0) then return nil end
   if call('EXISTS', K .. 'x:' .. path, K .. 'z:' .. path) > 0 then return nil end
-  return s
+  return max(now, s.nb or 0, p and p.until_ or 0, b and b.until_ or 0), s.rw
 end
 
 --- Lanes that may have become empty in this call are looked at again later, and forgotten then.
 local function note_idle()
   for path in pairs(idle) do
-    local s = find(path, '/', 1, true) and deserted(path)
-    if s then call('ZADD', K .. 'chores', now + max(60000, s.rw or 0), 'i:' .. path) end
+    if find(path, '/', 1, true) then
+      local at, window = deserted(path)
+      if at then call('ZADD', K .. 'chores', at + max(60000, window or 0), 'i:' .. path) end
+    end
   end
 end
 
@@ -201,7 +205,7 @@ end
 --- Keep the answer of a numbered call: in meta, next to the sequence, so that both are written at once.
 local function add_answer(set, answer)
   set[#set + 1] = 'a:' .. meta.channel
-  set[#set + 1] = concat({ meta.number, string.format('%.0f', now), pack(answer) }, ' ')
+  set[#set + 1] = meta.number .. ' ' .. now .. ' ' .. pack(answer)
   if not meta.known then call('ZADD', K .. 'chores', now + ANSWER_MS, 'a:' .. meta.channel) end
 end
 
@@ -221,6 +225,8 @@ local function flush(answer, seen)
   if meta.channel then add_answer(set, answer) end
   if set[1] then call('HSET', K .. 'meta', unpack(set)) end
   if next(idle) then note_idle() end
-  for queue, n in pairs(wakes) do wake(queue, n) end
+  if anybody_waits() then
+    for queue, n in pairs(wakes) do wake(queue, n) end
+  end
   return answer
 end

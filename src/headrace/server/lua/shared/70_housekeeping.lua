@@ -91,7 +91,9 @@ local function reap(limit)
 end
 
 local function forget_lane(path)
-  if deltas[path] or not deserted(path) then return end
+  local at = not deltas[path] and deserted(path)
+  if not at then return end
+  if at > now then return call('ZADD', K .. 'chores', at, 'i:' .. path) end
   call('DEL', K .. 'n:' .. path, K .. 'g:' .. path, K .. 'c:' .. path, K .. 'i:' .. path)
   call('ZREM', K .. 'timers', path)
   local parent, seg = parent_of(path)
