@@ -98,7 +98,8 @@ local function forget_job(queue, id)
   call('HDEL', K .. 'e:' .. queue, id)
 end
 
--- Outcomes (r:<queue>/<id>): status, generation, time, body; an older generation moves to r:<queue>/<id>/<gen>.
+-- Outcomes (r:<queue>/<id>): status, generation, time, body; an older generation moves to
+-- r:<queue>/<id>\n<gen>: no id contains a line feed.
 -- An outcome 'm' points from one generation to the one it was merged into.
 
 local function tell_watchers(key)
@@ -124,7 +125,7 @@ local function store_outcome(queue, id, job, status, body)
     local old = call('SET', name, value, 'GET', unpack(keep == -1 and {} or { 'PX', keep }))
     if old then
       local gen = string.match(old, '^%a (%d+) ')
-      if gen and tonumber(gen) ~= job.gen then call('SET', name .. '/' .. gen, old, 'PX', ANSWER_MS) end
+      if gen and tonumber(gen) ~= job.gen then call('SET', name .. '\n' .. gen, old, 'PX', ANSWER_MS) end
     end
   end
   if watched() then tell_watchers(key) end
@@ -132,7 +133,7 @@ end
 
 --- One generation went on as another: whoever waits for `from` reads `to`.
 local function merge_outcome(key, from, to)
-  call('SET', K .. 'r:' .. key .. '/' .. from, string.format('m %.0f %.0f 0 ', to, now), 'PX', 86400000)
+  call('SET', K .. 'r:' .. key .. '\n' .. from, string.format('m %.0f %.0f 0 ', to, now), 'PX', 86400000)
 end
 
 --- The held twin of an id whose run ended becomes the job (E19).

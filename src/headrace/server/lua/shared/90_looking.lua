@@ -23,7 +23,7 @@ local function outcome_of(key, gen)
   local letter, g, at, body
   if value then letter, g, at, body = string.match(value, '^(%a) (%d+) (%d+) %-?%d+ (.*)$') end
   if gen > 0 and tonumber(g) ~= gen then
-    value = call('GET', K .. 'r:' .. key .. '/' .. string.format('%.0f', gen))
+    value = call('GET', K .. 'r:' .. key .. '\n' .. string.format('%.0f', gen))
     if not value then return nil end
     letter, g, at, body = string.match(value, '^(%a) (%d+) (%d+) %-?%d+ (.*)$')
   end
