@@ -1,13 +1,14 @@
 """Payloads: one codec byte, then bytes. Raw bytes stay as they are, everything else is MessagePack.
 
-0 raw bytes   1 MessagePack   2 an error made by the server (MessagePack)   3 a failure job   4 JSON
-JSON serves only what MessagePack cannot hold: integers of more than 64 bits. Never pickle.
+0 raw bytes   1 MessagePack   2 an error made by the server (MessagePack)   3 a failure job
+Integers of more than 64 bits travel as extension 1: their bytes, big-endian, in two's complement. Never pickle.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
@@ -30,9 +31,17 @@ def _plain(value: Any) -> Any:
     raise NotImplementedError
 
 
+def _big(code: int, data: memoryview) -> Any:
+    """An integer of more than 64 bits."""
+    if code == _BIG:
+        return int.from_bytes(data, "big", signed=True)
+    return msgspec.msgpack.Ext(code, bytes(data))
+
+
+_BIG: Final = 1
+_KEPT: Final = (bytes, bytearray, memoryview, datetime)
 _encode: Final = msgspec.msgpack.Encoder(enc_hook=_plain).encode
-_encode_json: Final = msgspec.json.Encoder(enc_hook=_plain).encode
-_decode: Final = msgspec.msgpack.Decoder().decode
+_decode: Final = msgspec.msgpack.Decoder(ext_hook=_big).decode
 
 
 def encode(value: Any, limit: int = MAX_BYTES, what: str = "data") -> bytes:
@@ -52,16 +61,20 @@ def encode(value: Any, limit: int = MAX_BYTES, what: str = "data") -> bytes:
     return payload
 
 
+def _packed(value: Any) -> bytes:
+    try:
+        return _encode(value)
+    except OverflowError:
+        return _encode(_with_extensions(msgspec.to_builtins(value, builtin_types=_KEPT, enc_hook=_plain)))
+
+
 def _encoded(value: Any, what: str) -> bytes:
     try:
-        return b"\x01" + _encode(value)
+        return b"\x01" + _packed(value)
     except UnicodeEncodeError as error:
         raise PayloadError(f"{what} holds text that is not valid Unicode: {error.reason}") from None
-    except (OverflowError, ValueError):
-        try:
-            return b"\x04" + _encode_json(value)
-        except (TypeError, ValueError, OverflowError) as worse:
-            raise PayloadError(f"{what} cannot be encoded: {worse}") from None
+    except (OverflowError, ValueError) as error:
+        raise PayloadError(f"{what} cannot be encoded: {error}") from None
     except (TypeError, NotImplementedError) as error:
         raise PayloadError(
             f"{what} cannot be encoded: {error or type(value).__name__}. Pass JSON-like values, bytes, dataclasses, "
@@ -71,13 +84,29 @@ def _encoded(value: Any, what: str) -> bytes:
         raise PayloadError(f"{what} is nested too deep (the limit is {MAX_DEPTH} levels), or contains itself") from None
 
 
+def _with_extensions(value: Any) -> Any:
+    """The same plain value, with integers of more than 64 bits in a form that MessagePack can hold."""
+    if isinstance(value, int):
+        if -(1 << 63) <= value < 1 << 64:
+            return value
+        return msgspec.msgpack.Ext(_BIG, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
+    if isinstance(value, dict):
+        known = cast("dict[Any, Any]", value)
+        return {key: _with_extensions(item) for key, item in known.items()}
+    if isinstance(value, list | tuple):
+        return [_with_extensions(item) for item in cast("list[Any]", value)]
+    return value
+
+
 def _check_depth(value: object, what: str) -> None:
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         below: list[Any] = []
         for item in level:
             below += item.values() if isinstance(item, dict) else item
-        level = [item for item in below if isinstance(item, _CONTAINERS)]
+        # One of each: what is shared, or contains itself several times, would double with every level.
+        nested: list[Any] = [item for item in below if isinstance(item, _CONTAINERS)]
+        level = list({id(item): item for item in nested}.values())
         if not level:
             return
     raise PayloadError(f"{what} is nested deeper than {MAX_DEPTH} levels, or contains itself")
@@ -92,14 +121,24 @@ def decode(payload: bytes, kind: Any = None) -> Any:
         if codec == 0:
             return body if kind is None else msgspec.convert(body, kind)
         if codec in (1, 2):
-            return _decode(body) if kind is None else msgspec.msgpack.decode(body, type=kind)
-        if codec == 4:
-            return msgspec.json.decode(body) if kind is None else msgspec.json.decode(body, type=kind)
+            return _decode(body) if kind is None else _typed(body, kind)
         if codec == 3:
             return parse_failure(body)
     except msgspec.MsgspecError as error:
         raise PayloadError(f"the payload cannot be read{f' as {kind!r}' if kind else ''}: {error}") from None
     raise PayloadError(f"the payload has codec {codec}, which this version does not know")
+
+
+def _typed(body: bytes, kind: Any) -> Any:
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except msgspec.ValidationError:
+        value = _decode(body)
+        try:
+            return msgspec.convert(value, kind)  # a big integer is an integer only after decoding
+        except msgspec.ValidationError:
+            pass
+        raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,7 @@
+"""Fixtures for the tests of queues."""
+
+from __future__ import annotations
+
+from tests.queues.fixtures import app, clock, dirty, hands, namespace, place, timed
+
+__all__ = ["app", "clock", "dirty", "hands", "namespace", "place", "timed"]
