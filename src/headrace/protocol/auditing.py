@@ -74,7 +74,7 @@ class _Auditor:
     def tally(self, queue: str) -> Steps[dict[str, Counters]]:
         """Count all records of a queue by where they stand."""
         sums: dict[str, Counters] = {}
-        for which in ("j", "h"):
+        for which in ("j", "h", "run"):
             cursor = ""
             while True:
                 reply = yield from self.page("tally", queue, cursor, which)
@@ -98,13 +98,13 @@ class _Auditor:
         before = yield from self.totals(queue)
         sums = yield from self.tally(queue)
         after = yield from self.totals(queue)
-        counted = sum(sums.get(queue, {}).get(field, 0) for field in "zdfpx")
+        counted = sum(sums.get(queue, {}).get(field, 0) for field in "zdfpy")
         if before != after or counted != after["records"]:
             return False
         for path in paths:
             old = yield from self.totals(path)
             old.pop("records", None)
-            new = {field: sums.get(path, {}).get(field, 0) for field in old}
+            new = {field: round(sums.get(path, {}).get(field, 0)) for field in old}
             if new == old:
                 continue
             if self.repair:

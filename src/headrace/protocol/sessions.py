@@ -32,9 +32,10 @@ def close_session(channel: Channel, shard: int) -> Steps[int]:
     """Hand all jobs of a session back, uncounted, and close it."""
     moved = 0
     while True:
-        step = cast("int", (yield Call("session", shard, ("close", 0, b"", b""), numbered=True, channel=channel)))
+        call = Call("session", shard, ("close", 0, b"", b""), numbered=True, channel=channel)
+        step, more = cast("list[int]", (yield call))
         moved += step
-        if step < 100:
+        if not more:
             return moved
 
 

@@ -5,9 +5,9 @@
 --   types     keys of a foreign type: the shard's own, then those of the children of `path`   (moved away)
 --   jobs      records of a queue that stand in no place, or in several                         (put right)
 --   held      twins of a queue whose running one is gone                                       (released)
---   lane      entries and units of a path that belong to no job or run                         (removed)
+--   lane      entries of a path that belong to no job                                          (removed)
 --   children  entries of the index of a path, and its number of children                       (put right)
---   runs      runs without a job, units, session or deadline                                   (put right)
+--   runs      runs without a job or deadline                                                   (put right)
 --   clocks    deadlines and schedules without a run or job                                     (removed)
 --   tally     {cursor, msgpack of path -> counts by place} of a queue's records                (only counted)
 --   totals    {'', msgpack of counters of `path`}                                               (only read)
@@ -45,16 +45,16 @@ end
 function parts.types()
   if path == '' and cursor == '' then
     for name, wanted in pairs({ run = 'hash', due = 'zset', timers = 'zset', dl = 'zset', chores = 'zset', waiters = 'zset',
-      watch = 'zset', hist = 'stream', sessions = 'set', parked = 'set', rules = 'hash', kc = 'hash', ['c:'] = 'set',
+      watch = 'zset', hist = 'stream', sessions = 'set', parked = 'set', rules = 'hash', kc = 'hash', marks = 'hash', pr = 'hash', ['c:'] = 'set',
       ['i:'] = 'zset', ['w:*'] = 'zset' }) do check_type(name, wanted) end
   end
   scan('SSCAN', K .. 'c:' .. path, function(seg)
     local child = path == '' and seg or path .. '/' .. seg
-    for kind, wanted in pairs({ n = 'hash', z = 'zset', i = 'zset', x = 'set', c = 'set', g = 'zset' }) do
+    for kind, wanted in pairs({ n = 'hash', z = 'zset', i = 'zset', c = 'set', g = 'zset' }) do
       check_type(kind .. ':' .. child, wanted)
     end
     if path == '' then
-      for kind, wanted in pairs({ j = 'hash', t = 'hash', e = 'hash', h = 'hash', pr = 'hash', f = 'zset', w = 'zset' }) do
+      for kind, wanted in pairs({ j = 'hash', t = 'hash', e = 'hash', h = 'hash', f = 'zset', w = 'zset' }) do
         check_type(kind .. ':' .. child, wanted)
       end
     end
@@ -68,8 +68,7 @@ local function places_of(id, job)
   if call('ZSCORE', K .. 'f:' .. path, id) then list[#list + 1] = 'failed' end
   if call('ZSCORE', K .. 'due', key) then list[#list + 1] = 'scheduled' end
   if call('ZSCORE', K .. 'z:' .. at, id) then list[#list + 1] = 'ready' end
-  local task = option(job, 'n')
-  if task and call('ZSCORE', K .. 'p:' .. task, key) then list[#list + 1] = 'parked' end
+  if call('ZSCORE', K .. 'p:' .. (option(job, 'n') or ''), key) then list[#list + 1] = 'parked' end
   return list
 end
 
@@ -78,7 +77,7 @@ local function leave(place, id, job)
   if place == 'failed' then call('ZREM', K .. 'f:' .. path, id); count(at, 'f', -1)
   elseif place == 'scheduled' then call('ZREM', K .. 'due', key); count(at, 'd', -1)
   elseif place == 'ready' then call('ZREM', K .. 'z:' .. at, id); count(at, 'r', -1); dirty[at] = true
-  elseif place == 'parked' then call('ZREM', K .. 'p:' .. option(job, 'n'), key); count(at, 'p', -1) end
+  elseif place == 'parked' then call('ZREM', K .. 'p:' .. (option(job, 'n') or ''), key); count(at, 'p', -1) end
 end
 
 function parts.jobs()
@@ -138,19 +137,6 @@ function parts.lane()
     end
   end
   if #ids == 200 then reply[1] = string.format('%d', from + kept) end
-  if cursor ~= '' then return end
-  for _, name in ipairs(call('SRANDMEMBER', K .. 'x:' .. path, 1000)) do
-    local id = string.match(name, '^[^\n]*')
-    local e = run_of(queue .. '/' .. id)
-    local inside = e and (e.c[2] == path or sub(e.c[2], 1, #path + 1) == path .. '/')
-    if not inside and call('HLEN', K .. 'kc') == 0 then
-      found(path .. ' counted a unit without a run: ' .. id)
-      if repair then
-        call('SREM', K .. 'x:' .. path, name)
-        dirty[path], idle[path] = true, true
-      end
-    end
-  end
 end
 
 function parts.children()
@@ -192,18 +178,6 @@ function parts.runs()
       if repair then end_runs({ { key = key, queue = queue, id = id, e = e } }) end
       return
     end
-    for _, path_ in ipairs(chain(c[2])) do
-      for _, name in ipairs(unit_names(c[6] ~= '' and c[6] or id, c[7])) do
-        if call('SISMEMBER', K .. 'x:' .. path_, name) == 0 then
-          found(key .. ' was not counted in ' .. path_)
-          if repair then call('SADD', K .. 'x:' .. path_, name); dirty[path_] = true end
-        end
-      end
-    end
-    if c[1] ~= '' and call('SISMEMBER', K .. 'sj:' .. c[1], key) == 0 then
-      found(key .. ' was unknown to its session')
-      if repair then call('SADD', K .. 'sj:' .. c[1], key) end
-    end
     local watched_by = (c[4] > 0 or c[1] == '') and key or c[1]
     if not call('ZSCORE', K .. 'dl', watched_by) then
       found(key .. ' had no deadline')
@@ -222,13 +196,16 @@ function parts.clocks()
   if cursor ~= '' then return end
   for _, name in ipairs(call('ZRANGE', K .. 'dl', 0, 999)) do
     local is_job = find(name, '/', 1, true)
-    local alive = is_job and call('HEXISTS', K .. 'run', name) or call('EXISTS', K .. 'ss:' .. name) + call('EXISTS', K .. 'sj:' .. name)
+    local alive = is_job and call('HEXISTS', K .. 'run', name) or call('EXISTS', K .. 'ss:' .. name)
     if alive == 0 then
       found(name .. ' had a deadline and nothing to end')
       if repair then call('ZREM', K .. 'dl', name) end
     end
   end
 end
+
+--- How many members of a claim still run, so that each can be counted as its share of the claim's units.
+local function members_of(raw) return tonumber(call('HGET', K .. 'kc', own(open_entry(raw)).claim) or 1) end
 
 function parts.tally()
   local sums = {}
@@ -238,8 +215,21 @@ function parts.tally()
       sums[p][place] = (sums[p][place] or 0) + 1
     end
   end
-  local letter = { failed = 'f', scheduled = 'd', ready = 'r', parked = 'p', running = 'x' }
+  local letter = { failed = 'f', scheduled = 'd', ready = 'r', parked = 'p', running = 'y' }
   local which = args[5] or 'j'
+  if which == 'run' then
+    scan('HSCAN', K .. 'run', function(key, raw)
+      local c = open_entry(raw).c
+      if chain(c[2])[1] == path then
+        for _, p in ipairs(chain(c[2])) do
+          sums[p] = sums[p] or {}
+          sums[p].x = (sums[p].x or 0) + (c[6] == 0 and 1 or c[7] / members_of(raw))
+        end
+      end
+    end)
+    reply[2] = pack(sums)
+    return
+  end
   scan('HSCAN', K .. which .. ':' .. path, function(id, rec)
     if which == 'h' then return add(path_of(path, parse(unpack_(rec).rec).lane), 'h') end
     local job = parse(rec)
@@ -256,10 +246,10 @@ function parts.tally()
 end
 
 function parts.totals()
-  local v = call('HMGET', K .. 'n:' .. path, 'r', 'd', 'h', 'f', 'p')
+  local v = call('HMGET', K .. 'n:' .. path, 'r', 'd', 'h', 'f', 'p', 'x')
   local t = {}
-  for i = 1, 5 do t[i] = tonumber(v[i] or 0) end
-  reply[2] = pack({ r = t[1], d = t[2], h = t[3], f = t[4], p = t[5], records = call('HLEN', K .. 'j:' .. path) })
+  for i = 1, 6 do t[i] = tonumber(v[i] or 0) end
+  reply[2] = pack({ r = t[1], d = t[2], h = t[3], f = t[4], p = t[5], x = t[6], records = call('HLEN', K .. 'j:' .. path) })
 end
 
 function parts.fix()

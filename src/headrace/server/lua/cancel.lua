@@ -30,7 +30,7 @@ for i = 6, #args do
     counts.a = max(counts.a, e.attempt - 1)
     counts.c = by
     call('HSET', K .. 't:' .. queue, id, pack(counts))
-    if e.c[1] ~= '' then call('SADD', K .. 'sc:' .. e.c[1], key) end
+    if e.c[1] ~= '' then call('HSET', K .. 'marks', key, e.c[1]) end
     letter = letter == 'h' and 'b' or 'm'
   elseif rec and not e then
     local job = parse(rec)

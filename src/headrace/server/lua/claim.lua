@@ -10,7 +10,11 @@ if answer then return replay_claims(answer, { -1, -1 }) end
 local spec = spec_of(args, 1, args[1])
 prepare(spec)
 local reply, list = claim_jobs(spec)
+if spec.serves and meta.died[spec.session] then
+  meta.channel = nil -- an answer that is not kept: asked again, it is the same refusal
+  flush(nil, true)
+  refuse_dead(spec.session)
+end
 flush(list, true)
-if spec.serves and meta.died[spec.session] then refuse_dead(spec.session) end
 reply[2] = level_waiting(spec.queues)
 return reply

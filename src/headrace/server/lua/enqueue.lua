@@ -58,6 +58,7 @@ anybody_waits()
 -- Everything is read and checked: from here on only writes.
 
 local letters, reply = {}, { '' }
+rejuvenate(node(queue))
 local batch = new_batch(queue, heads)
 local gen = next_seq(n) - 1
 

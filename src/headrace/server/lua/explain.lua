@@ -19,14 +19,28 @@ local function say_rule(path, blob, code)
   if r then say(code, { path = path, who = r.who, why = r.why, since = r.since, ends = r.until_ > 0 and r.until_ or nil }) end
 end
 
+--- Up to ten jobs that run under a path: those found among the first thousand runs.
+local function holders_of(path)
+  local holders, cursor = {}, '0'
+  for _ = 1, 10 do
+    local page = call('HSCAN', K .. 'run', cursor, 'COUNT', 100)
+    for i = 1, #page[2], 2 do
+      local at = open_entry(page[2][i + 1]).c[2]
+      if at == path or sub(at, 1, #path + 1) == path .. '/' then holders[#holders + 1] = select(2, split(page[2][i])) end
+      if #holders == 10 then return holders end
+    end
+    cursor = page[1]
+    if cursor == '0' then break end
+  end
+  return holders
+end
+
 local function say_level(path)
   local n = node(path)
   say_rule(path, n.bl, 'blocked')
   say_rule(path, n.pa, 'paused')
-  if n.cap and running(n) >= n.cap then
-    local holders = call('SRANDMEMBER', K .. 'x:' .. path, 10)
-    for i = 1, #holders do holders[i] = string.match(holders[i], '^[^\n]*') end
-    say('cap', { path = path, cap = n.cap, running = running(n), holders = holders })
+  if n.cap and n.running >= n.cap then
+    say('cap', { path = path, cap = n.cap, running = n.running, holders = holders_of(path) })
   end
   if n.nb > now then say('not_before', { path = path, ends = n.nb }) end
   if n.rn and tokens(n) <= 0 then say('rate', { path = path, rate = n.rn, window = n.rw, ends = token_at(n) }) end
@@ -35,7 +49,7 @@ end
 --- Whether any live session or waiter serves the queue.
 local function anybody_listens()
   if call('ZCARD', K .. 'w:' .. queue) + call('ZCARD', K .. 'w:*') > 0 and call('ZCOUNT', K .. 'waiters', now, '+inf') > 0 then return true end
-  if call('SCARD', K .. 'x:' .. queue) > 0 then return true end
+  if node(queue).running > 0 then return true end
   for _, session in ipairs(call('SRANDMEMBER', K .. 'sessions', 200)) do
     local v = call('HMGET', K .. 'ss:' .. session, 'serves', 'dead')
     if v[1] and not v[2] then

@@ -6,12 +6,12 @@
 -- Replies: {letters, then what claim replies}
 -- Events: done, failed, timeout, stalled, released, cancelled
 local answer = begin(keys, args[1], args[2])
-if answer then return replay_claims(answer[2], { answer[1], -1, -1 }) end
+if answer then return answer[2] and replay_claims(answer[2], { answer[1], -1, -1 }) or answer end
 local n = tonumber(args[3])
 local spec = #args >= 4 + 4 * n and spec_of(args, 2 + 4 * n, args[1])
 call('EXISTS', K .. 'watch')
 local letters = finish_items(args, 4, n)
-local reply, list = {}, {}
+local reply, list = {}
 if spec then
   prepare(spec)
   reply, list = claim_jobs(spec)

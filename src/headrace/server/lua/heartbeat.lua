@@ -19,5 +19,8 @@ housekeep(1)
 if call('SCARD', K .. 'parked') > 0 then unpark(unpack_(v[3]).tasks or {}, 100) end
 flush(nil, true)
 local reply = { 1 }
-for _, key in ipairs(call('SMEMBERS', K .. 'sc:' .. session)) do reply[#reply + 1] = key end
+local marks = call('EXISTS', K .. 'marks') == 1 and call('HGETALL', K .. 'marks') or {}
+for i = 1, #marks, 2 do
+  if marks[i + 1] == session then reply[#reply + 1] = marks[i] end
+end
 return reply

@@ -15,9 +15,9 @@ local s = n.settings or {}
 local is_queue = n == n.queue
 if ask.ag then
   if not is_queue then refuse('OPTION', 'aging is a setting of a queue, not of lane ' .. path) end
-  local waiting = call('ZCARD', K .. 'z:' .. path) + ready_below(path)
-  if (ask.ag > 0 and ask.ag or nil) ~= n.aging and waiting > 0 then
-    refuse('CONFLICT', 'aging of queue ' .. path .. ' cannot change while ' .. waiting .. ' jobs wait in it')
+  local taken = places_taken(path)
+  if (ask.ag > 0 and ask.ag or nil) ~= n.aging and taken > 0 then
+    refuse('CONFLICT', 'aging of queue ' .. path .. ' cannot change while ' .. taken .. ' jobs wait or run in it')
   end
 end
 ensure(path)

@@ -15,15 +15,11 @@ if kind == 'task' then
   local field = which == 'pa' and 'p' or 'b'
   if set or both[field] then changed = 1 end
   both[field] = set and rule or nil
-  if next(both) then
-    call('HSET', K .. 'rules', name, pack(both))
-    meta.trules = call('HLEN', K .. 'rules')
-  else
-    call('HDEL', K .. 'rules', name)
-    meta.trules = call('HLEN', K .. 'rules')
-    unpark({ name }, 1000)
-  end
+  if next(both) then call('HSET', K .. 'rules', name, pack(both)) else call('HDEL', K .. 'rules', name) end
+  meta.trules = call('HLEN', K .. 'rules')
   call('HSET', K .. 'meta', 'trules', meta.trules)
+  if not set then resume_task(name, 0)
+  elseif rule.until_ > 0 then call('ZADD', K .. 'timers', rule.until_, '\t0\t' .. name) end
 else
   local n = node(name)
   local s = n.settings or {}

@@ -18,7 +18,8 @@ local K           -- the shard's tag, like "{hr:0}": every key starts with it
 local now         -- the server's time in milliseconds
 local meta        -- the fields of {tag}meta that most calls need
 local seq         -- the shard's sequence: order of arrival, generations, claim ids
-local nodes, deltas, dirty, wakes, events, chains, idle, commons = {}, {}, {}, {}, {}, {}, {}, {}
+local nodes, deltas, dirty, wakes, events, chains, idle, unpacked = {}, {}, {}, {}, {}, {}, {}, {}
+local turns = {}          -- the turns of levels that `flush` still has to write
 local waiting, watching   -- whether anybody waits for jobs, or for the end of one; asked once a call
 
 --- End the call with a typed error; nothing may have been written before.
@@ -69,7 +70,8 @@ local function begin(keys, channel, number)
   if next(dirty) then dirty = {} end
   if next(wakes) then wakes = {} end
   if next(idle) then idle = {} end
-  if next(commons) then commons = {} end
+  if next(unpacked) then unpacked = {} end
+  if next(turns) then turns = {} end
   if events[1] then events = {} end
   if channel then return recall(m[3]) end
 end
@@ -99,6 +101,16 @@ local function hmget(key, fields)
     for j = 1, #part do all[i + j - 1] = part[j] end
   end
   return all
+end
+
+--- Unpack a text that many entries of one call share: once.
+local function unpack_once(packed)
+  local v = unpacked[packed]
+  if v == nil then
+    v = unpack_(packed)
+    unpacked[packed] = v
+  end
+  return v
 end
 
 --- "queue/id" -> queue, id: a queue's name has no slash, an id may.

@@ -28,8 +28,7 @@ end
 
 local function option(job, name)
   if not job.o then return OPTIONS[name] end
-  if not job.opts then job.opts = unpack_(job.o) end
-  local v = job.opts[name]
+  local v = unpack_once(job.o)[name]
   if v == nil then return OPTIONS[name] end
   return v
 end

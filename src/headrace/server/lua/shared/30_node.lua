@@ -2,11 +2,12 @@
 --
 -- n:<path>  hash: s settings (msgpack, below), k number of children, e 1 (it exists), v<level> the level's turn,
 --           t and o: "level turn" of the node, and of its own jobs beside children, kept while out of the index,
---           counters d h f p of it and what is below, r ready jobs below it (its own are in z:),
+--           counters d h f p of it and what is below, x units of live claims likewise, r ready jobs below it
+--           (its own are in z:),
 --           fh options of failure jobs (queues)
 -- settings  c cap, rn/rw rate and window, p priority, w weight, q quantum, nb not before, pa/bl pause and block,
 --           ag/bt aging and birth (queues), keep 1 (made by hand: stays while empty)
--- z:<path>  own ready jobs          x:<path>  live claims' units, one member a unit
+-- z:<path>  own ready jobs
 -- i:<path>  eligible children       c:<path>  all children        g:<path>  the last starts (rate)
 -- timers    path -> when time alone will change what may run there
 --
@@ -18,8 +19,10 @@ local QUANTUM = 4
 
 local function ready_below(path) return tonumber(call('HGET', K .. 'n:' .. path, 'r') or 0) end
 
-local function anything_waits(n)
-  return call('ZCARD', K .. 'z:' .. n.path) + ready_below(n.path) + call('SCARD', K .. 'x:' .. n.path) > 0
+--- Jobs that have a place in line in a queue: those that wait, and those that may come back to theirs.
+local function places_taken(queue)
+  return call('ZCARD', K .. 'z:' .. queue) + ready_below(queue) + tonumber(call('HGET', K .. 'n:' .. queue, 'x') or 0)
+    + tonumber(call('HGET', K .. 'n:' .. queue, 'p') or 0)
 end
 
 --- A pause or block, if it is in force now.
@@ -34,7 +37,7 @@ end
 
 --- Aging counts times from the queue's birth, so that scores stay small; an idle queue is born again.
 local function rejuvenate(n)
-  if now - n.birth > 86400000 and not anything_waits(n) then
+  if n.aging and now - n.birth > 86400000 and places_taken(n.path) == 0 then
     n.birth, n.settings.bt = now, now
     save_settings(n.path, n.settings)
   end
@@ -43,8 +46,8 @@ end
 local function node(path)
   local n = nodes[path]
   if n then return n end
-  local v = call('HMGET', K .. 'n:' .. path, 's', 'k', 'e', 't', 'o')
-  n = { path = path, k = tonumber(v[2] or 0), exists = v[3], t = v[4], o = v[5], nb = 0, weight = 1, quantum = QUANTUM }
+  local v = call('HMGET', K .. 'n:' .. path, 's', 'k', 'e', 't', 'o', 'x')
+  n = { path = path, k = tonumber(v[2] or 0), exists = v[3], t = v[4], o = v[5], nb = 0, running = tonumber(v[6] or 0) + (deltas[path] and deltas[path].x or 0), weight = 1, quantum = QUANTUM }
   if v[1] then
     local s = unpack_(v[1])
     n.settings, n.cap, n.rn, n.rw, n.prio, n.pa, n.bl = s, s.c, s.rn, s.rw, s.p, s.pa, s.bl
@@ -53,7 +56,6 @@ local function node(path)
   nodes[path] = n
   local at = find(path, '/', 1, true)
   n.queue = at and node(sub(path, 1, at - 1)) or n
-  if n.aging then rejuvenate(n) end
   n.band = n.queue.aging and AGED or BAND
   return n
 end
@@ -79,9 +81,11 @@ local function ensure(path)
   end
 end
 
-local function running(n)
-  if not n.running then n.running = call('SCARD', K .. 'x:' .. n.path) end
-  return n.running
+--- Units of claims start (or end, when negative) under a path: counted at each of its levels.
+local function count_units(path, units)
+  count(path, 'x', units)
+  local c = chain(path)
+  for i = 1, #c do node(c[i]).running = node(c[i]).running + units end
 end
 
 --- Starts left in the window that ends now (exact: a log of the last starts).
@@ -105,7 +109,7 @@ local function barrier(n)
       return b and 'blocked' or 'paused', ends < math.huge and ends or nil
     end
   end
-  if n.cap and running(n) >= n.cap then return 'cap' end
+  if n.cap and n.running >= n.cap then return 'cap' end
   if n.nb > now then return 'not_before', n.nb end
   if n.rn and tokens(n) <= 0 then return 'rate', token_at(n) end
   return nil
@@ -127,9 +131,9 @@ local function head_prio(n)
 end
 
 --- The level at which a node stands in its parent's index, or nil when it has nothing that may start.
--- The second value is the time when that may change by itself.
-local function level_of(n)
-  local e = n.k > 0 and first_child(n.path) or first_job(n.path)
+-- The second value is the time when that may change by itself. `first` spares reading its first job again.
+local function level_of(n, first)
+  local e = n.k > 0 and first_child(n.path) or first or first_job(n.path)
   if not e[1] then return nil end
   local why, ends = barrier(n)
   if why then return nil, ends end
@@ -147,27 +151,41 @@ local function level_of(n)
   return level
 end
 
+--- The turn that a level has come to: who enters it now starts there.
 local function turn_of_level(parent, level)
+  local levels = turns[parent]
+  if levels and levels[level] then return levels[level] end
   return tonumber(call('HGET', K .. 'n:' .. parent, 'v' .. level) or 0)
 end
 
+local function note_turn(parent, level, turn)
+  local levels = turns[parent]
+  if not levels then
+    levels = {}
+    turns[parent] = levels
+  end
+  if not levels[level] then levels[level] = turn_of_level(parent, level) end
+  if turn > levels[level] then levels[level] = turn end
+end
+
 --- Put one entry of a parent's index where it belongs: `seg` names a child, '' the parent's own jobs.
--- `charge` is what the entry pays for jobs just taken. Answers true when the index changed.
-local function settle(parent, seg, charge)
+-- `charge` is what the entry pays for jobs just taken; `score` and `first` (where it stands, and its first job)
+-- spare reading them. Answers true when the index changed.
+local function settle(parent, seg, charge, score, first)
   local index, own = K .. 'i:' .. parent, seg == ''
   local n, level, ends, band
   if own then
     n = node(parent)
-    local e = first_job(parent)
+    local e = first or first_job(parent)
     level = e[1] and job_level(n.queue, tonumber(e[2]))
     band = n.band
   else
     n = node(parent == '' and seg or parent .. '/' .. seg)
-    level, ends = level_of(n)
+    level, ends = level_of(n, first)
     band = parent == '' and BAND or n.band
     if ends then call('ZADD', K .. 'timers', ends, n.path) end
   end
-  local score = call('ZSCORE', index, seg)
+  score = score or call('ZSCORE', index, seg)
   local was, turn
   if score then
     score = tonumber(score)

@@ -1,13 +1,14 @@
 -- Runs: what holds while a job is claimed, and taking that down again.
 --
--- run            "queue/id" -> entry (below)       sj:<session>  the session's running jobs (not of leases by hand)
+-- run            "queue/id" -> entry (below): the one index of what runs, from which all else can be counted
+-- marks          "queue/id" -> session, of running jobs marked as cancelled     pr  "queue/id" -> progress
 -- dl             deadlines: a session, or "queue/id" of a lease by hand or a timeout
 -- kc             claim -> members left, only for claims with several members
 --
 -- An entry is built for speed: claim (27 characters), then what all jobs of one turn have in common, then the
 -- job's own numbers, then its packed options.
 --   common  msgpack: 1 session ('' by hand) 2 path 3 started 4 deadline or 0 5 its kind ('l' lease, 't' timeout,
---           '' none) 6 holder of units ('' the job itself) 7 units
+--           '' none) 6 1 for a claim with several members or units, else 0 7 units
 --   own     score attempt queued generation size
 
 local CLAIM = 27
@@ -26,12 +27,15 @@ end
 local function open_entry(raw)
   local n = byte(raw, CLAIM + 1) * 256 + byte(raw, CLAIM + 2)
   local packed = sub(raw, CLAIM + 3, CLAIM + 2 + n)
-  local c = commons[packed]
-  if not c then
-    c = unpack_(packed)
-    commons[packed] = c
-  end
-  return { raw = raw, c = c, at = CLAIM + 3 + n }
+  return { raw = raw, c = unpack_once(packed), at = CLAIM + 3 + n }
+end
+
+local OWN_SIZE = 28
+
+--- The packed options of the job, without reading the numbers before them.
+local function options_of(e)
+  local at = e.at + OWN_SIZE
+  return at <= #e.raw and sub(e.raw, at) or nil
 end
 
 local function own(e)
@@ -48,37 +52,24 @@ local function run_of(key)
   return r and own(open_entry(r))
 end
 
---- The names under which a claim's units stand in the sets x:<path>.
-local function unit_names(holder, units)
-  if units == 1 then return { holder } end
-  local names = {}
-  for i = 1, units do names[i] = holder .. '\n' .. i end
-  return names
-end
-
---- Which units a run that ends gives back: its own, or the claim's when it is the claim's last member.
-local function free_units(names, run)
+--- Units that a run which ends gives back: a claim's are free with its last member.
+local function units_freed(run)
   local c = run.e.c
-  if c[6] == '' then
-    names[#names + 1] = run.id
-    return
-  end
+  if c[6] == 0 then return 1 end
   local claim = own(run.e).claim
-  if call('HINCRBY', K .. 'kc', claim, -1) > 0 then return end
+  if call('HINCRBY', K .. 'kc', claim, -1) > 0 then return 0 end
   call('HDEL', K .. 'kc', claim)
-  for _, name in ipairs(unit_names(c[6], c[7])) do names[#names + 1] = name end
+  return c[7]
 end
 
-local function release_units(path, names)
+local function free_units(path, units)
+  count_units(path, -units)
+  idle[path] = true
   local c = chain(path)
   for i = 1, #c do
-    many('SREM', K .. 'x:' .. c[i], names)
-    local n = node(c[i])
-    n.running = nil
-    idle[c[i]] = true
-    if n.cap then
+    if node(c[i]).cap then
       dirty[c[i]] = true
-      wake_later(c[1], #names)
+      wake_later(c[1], units)
     end
   end
 end
@@ -86,34 +77,19 @@ end
 --- Take down many runs at once: `list` holds {key, queue, id, e}. What becomes of the jobs is not decided here.
 local function end_runs(list)
   if not list[1] then return end
-  local keys, sessions, paths, deadlines, queues = {}, {}, {}, {}, {}
+  local keys, paths, deadlines = {}, {}, {}
   for i = 1, #list do
     local run = list[i]
     local c = run.e.c
     keys[i] = run.key
-    if c[1] ~= '' then
-      local s = sessions[c[1]]
-      if not s then s = {}; sessions[c[1]] = s end
-      s[#s + 1] = run.key
-    end
     if c[4] ~= 0 then deadlines[#deadlines + 1] = run.key end
-    local names = paths[c[2]]
-    if not names then names = {}; paths[c[2]] = names end
-    free_units(names, run)
-    local ids = queues[run.queue]
-    if not ids then ids = {}; queues[run.queue] = ids end
-    ids[#ids + 1] = run.id
+    paths[c[2]] = (paths[c[2]] or 0) + units_freed(run)
   end
   many('HDEL', K .. 'run', keys)
   many('ZREM', K .. 'dl', deadlines)
-  for session, jobs in pairs(sessions) do
-    many('SREM', K .. 'sj:' .. session, jobs)
-    if call('EXISTS', K .. 'sc:' .. session) == 1 then many('SREM', K .. 'sc:' .. session, jobs) end
-  end
-  for path, names in pairs(paths) do release_units(path, names) end
-  for queue, ids in pairs(queues) do
-    if call('EXISTS', K .. 'pr:' .. queue) == 1 then many('HDEL', K .. 'pr:' .. queue, ids) end
-  end
+  for path, units in pairs(paths) do free_units(path, units) end
+  if call('EXISTS', K .. 'marks') == 1 then many('HDEL', K .. 'marks', keys) end
+  if call('EXISTS', K .. 'pr') == 1 then many('HDEL', K .. 'pr', keys) end
 end
 
 --- A start that came to nothing gives its entry in the rate logs back.

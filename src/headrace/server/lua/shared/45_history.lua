@@ -11,8 +11,7 @@ local function event(kind, run, note, size_out)
   if meta.hist == 0 then return end
   note = note and sub(note, 1, 255) or ''
   local raw = run.e.raw
-  events[#events + 1] = kind .. struct.pack('>I2', #run.key) .. run.key .. struct.pack('>I2', #raw) .. raw
-    .. struct.pack('>I6I4B', now, size_out or 0, #note) .. note
+  events[#events + 1] = struct.pack('>c1I2c0I2c0I6I4Bc0', kind, #run.key, run.key, #raw, raw, now, size_out or 0, #note, note)
 end
 
 --- An end without an attempt (a waiting job was cancelled).

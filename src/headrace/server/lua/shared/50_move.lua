@@ -1,7 +1,7 @@
 -- Moving jobs between their places: ready (z:), scheduled (due), failed (f:), parked (p:), ended (r:).
 --
 -- A job is in exactly one of: z:<path>, due, run, f:<queue>, p:<task>; its record is in j:<queue> all the while.
--- e:<queue> holds last errors, h:<queue> held twins, pr:<queue> progress of running jobs.
+-- e:<queue> holds last errors, h:<queue> held twins.
 
 local function put_ready(queue, id, path, score)
   call('ZADD', K .. 'z:' .. path, score, id)
@@ -26,6 +26,14 @@ local function put_job(queue, id, job, at, score)
   put_ready(queue, id, path, score or job_score(node(queue), job.prio))
 end
 
+--- Put a job where it waits for somebody who knows its task, with the place in line that it will have then.
+local function put_parked(queue, id, job, score)
+  local task = option(job, 'n') or ''
+  call('ZADD', K .. 'p:' .. task, score, queue .. '/' .. id)
+  call('SADD', K .. 'parked', task)
+  count(path_of(queue, job.lane), 'p', 1)
+end
+
 --- Take a waiting job out of its place: 'r' ready, 'd' scheduled, 'p' parked; nil when it does not wait.
 local function take_waiting(queue, id, job)
   local path = path_of(queue, job.lane)
@@ -40,8 +48,8 @@ local function take_waiting(queue, id, job)
     idle[path] = true
     return 'd'
   end
-  local task = option(job, 'n')
-  if task and call('ZREM', K .. 'p:' .. task, key) == 1 then
+  local task = option(job, 'n') or ''
+  if call('ZREM', K .. 'p:' .. task, key) == 1 then
     count(path, 'p', -1)
     idle[path] = true
     if call('EXISTS', K .. 'p:' .. task) == 0 then call('SREM', K .. 'parked', task) end
@@ -59,28 +67,32 @@ local function take_failed(queue, id, job)
   return true
 end
 
---- When a lane made at first use that has nothing left may go: now, or when its rules end; nil while it has
+--- When a lane made at first use that has nothing left may go: now, or when its rules or
+-- rate's window end; nil while it has
 -- a job in any status, a claim, a child, or a rule without an end (E7).
 local function deserted(path)
-  local v = call('HMGET', K .. 'n:' .. path, 'r', 'd', 'h', 'f', 'p', 'k', 's')
-  for i = 1, 6 do
+  local v = call('HMGET', K .. 'n:' .. path, 'r', 'd', 'h', 'f', 'p', 'x', 'k', 's')
+  for i = 1, 7 do
     if tonumber(v[i] or 0) > 0 then return nil end
   end
-  local s = v[7] and unpack_(v[7]) or {}
+  local s = v[8] and unpack_(v[8]) or {}
   local p, b = rule_active(s.pa), rule_active(s.bl)
   if s.keep == 1 or (p and p.until_ == 0) or (b and b.until_ == 0) then return nil end
-  if call('EXISTS', K .. 'x:' .. path, K .. 'z:' .. path) > 0 then return nil end
-  return max(now, s.nb or 0, p and p.until_ or 0, b and b.until_ or 0), s.rw
+  if call('EXISTS', K .. 'z:' .. path) == 1 then return nil end
+  local window = call('EXISTS', K .. 'g:' .. path) == 1 and now + (s.rw or 0) or 0
+  return max(now, s.nb or 0, p and p.until_ or 0, b and b.until_ or 0, window)
 end
 
---- Lanes that may have become empty in this call are looked at again later, and forgotten then.
+--- Lanes that lost something in this call are looked at in a minute, and forgotten when they are empty then.
 local function note_idle()
+  local list = {}
   for path in pairs(idle) do
     if find(path, '/', 1, true) then
-      local at, window = deserted(path)
-      if at then call('ZADD', K .. 'chores', at + max(60000, window or 0), 'i:' .. path) end
+      list[#list + 1] = now + 60000
+      list[#list + 1] = 'i:' .. path
     end
   end
+  if list[1] then call('ZADD', K .. 'chores', 'NX', unpack(list)) end
 end
 
 --- Counts live in t:<queue> only while a job has deviated.
@@ -218,6 +230,9 @@ local function flush(answer, seen)
     for field, by in pairs(d) do
       if by ~= 0 then call('HINCRBY', K .. 'n:' .. path, field, by) end
     end
+  end
+  for parent, levels in pairs(turns) do
+    for level, turn in pairs(levels) do call('HSET', K .. 'n:' .. parent, 'v' .. level, turn) end
   end
   local set = {}
   if events[1] then write_history(set) end

@@ -43,7 +43,8 @@ local function merged_flags(old, new)
     local name = sub(new.letters, i, i)
     if not find(letters, name, 1, true) then letters = letters .. name end
   end
-  return { d = max(old.d, new.d), a = new.a ~= 0 and new.a or old.a, c = max(old.c, new.c), letters = letters }
+  local a = (old.a == 1 or new.a == 1) and 1 or (new.a ~= 0 and new.a or old.a)
+  return { d = max(old.d, new.d), a = a, c = max(old.c, new.c), letters = letters }
 end
 
 --- The id is running: keep the new one as its held twin, or merge it into the twin that is held already.
@@ -65,6 +66,7 @@ local function hold(queue, id, rec, ask)
   if lane ~= old.lane then
     ensure(path_of(queue, lane))
     count(path_of(queue, old.lane), 'h', -1)
+    idle[path_of(queue, old.lane)] = true
     count(path_of(queue, lane), 'h', 1)
   end
   return old.gen
@@ -84,6 +86,9 @@ local function update_waiting(queue, id, old, rec, ask)
   end
   local stays = new.lane == old.lane and new.prio == old.prio
   if score and stays and at <= now then return old.gen end
+  if not score and stays and at <= now and call('ZSCORE', K .. 'p:' .. (option(new, 'n') or ''), queue .. '/' .. id) then
+    return old.gen
+  end
   take_waiting(queue, id, old)
   put_job(queue, id, new, at, stays and tonumber(score) or nil)
   return old.gen
@@ -97,6 +102,7 @@ local function absorb_held(queue, id, job, counts, at)
   local twin = unpack_(h)
   local new = parse(twin.rec)
   count(path_of(queue, new.lane), 'h', -1)
+  idle[path_of(queue, new.lane)] = true
   local rec = merged_record(job, new, twin)
   if twin.d == 1 then
     rec = sub(rec, 1, 8) .. sub(twin.rec, 9, 14) .. sub(rec, 15)

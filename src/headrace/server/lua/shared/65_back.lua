@@ -53,7 +53,7 @@ local function end_released(run, job, counts, at)
   return_start(run.e, run.id)
   event('l', run)
   counts.a = run.e.attempt - 1
-  back(run, job, counts, at, run.e.score)
+  back(run, job, counts, at or 0, run.e.score)
   return 'L'
 end
 
@@ -62,12 +62,10 @@ local function end_parked(run, job, counts)
   if counts.c then return end_cancelled(run, job, counts.c) end
   return_start(run.e, run.id)
   counts.a = run.e.attempt - 1
-  local task = option(job, 'n') or ''
-  local new = absorb_held(run.queue, run.id, job, counts, 0)
+  local new, at = absorb_held(run.queue, run.id, job, counts, 0)
   keep_counts(run.queue, run.id, counts)
-  call('ZADD', K .. 'p:' .. task, run.e.score, run.key)
-  call('SADD', K .. 'parked', task)
-  count(path_of(run.queue, new.lane), 'p', 1)
+  if at > now then put_job(run.queue, run.id, new, at)
+  else put_parked(run.queue, run.id, new, new == job and run.e.score or job_score(node(run.queue), new.prio)) end
   return 'P'
 end
 
@@ -99,4 +97,12 @@ local function unpark(tasks, limit)
     if call('EXISTS', name) == 0 then call('SREM', K .. 'parked', tasks[i]) end
     if limit <= 0 then return end
   end
+end
+
+--- No rule stops a task any more: what is parked with it now comes back, some at once, the rest by a timer.
+local function resume_task(task, left)
+  if task_stopped(task) then return end
+  left = left > 0 and left or call('ZCARD', K .. 'p:' .. task)
+  unpark({ task }, 200)
+  if left > 200 then call('ZADD', K .. 'timers', now, string.format('\t%d\t', left - 200) .. task) end
 end

@@ -22,7 +22,8 @@ local function fire_timers()
   if not paths[1] then return end
   call('ZREM', K .. 'timers', unpack(paths))
   for i = 1, #paths do
-    if sub(paths[i], 1, 1) == '\t' then call('HDEL', K .. 'rules', sub(paths[i], 2))
+    local left, task = string.match(paths[i], '^\t(%d+)\t(.*)$')
+    if task then resume_task(task, tonumber(left))
     else
       dirty[paths[i]] = true
       wake_later(chain(paths[i])[1], 1)
@@ -30,8 +31,7 @@ local function fire_timers()
   end
 end
 
---- Jobs whose claims died go back, or fail when their budget is spent.
-local function reap_jobs(keys, field)
+local function runs_of(keys)
   local list = {}
   for i = 1, #keys do
     local e = run_of(keys[i])
@@ -40,6 +40,11 @@ local function reap_jobs(keys, field)
       list[#list + 1] = { key = keys[i], queue = queue, id = id, e = e }
     end
   end
+  return list
+end
+
+--- Runs whose claims died: their jobs go back, or fail when their budget is spent.
+local function reap_runs(list, field)
   end_runs(list)
   for i = 1, #list do
     local run = list[i]
@@ -52,22 +57,47 @@ local function reap_jobs(keys, field)
       end_badly(run, parse(rec), counts_of(call('HGET', K .. 't:' .. run.queue, run.id)), kind, error, nil, nil, note)
     end
   end
-  return #list
+end
+
+--- Up to `limit` of a session's runs, found by walking the index of runs from where the last call stopped.
+-- Answers them, and whether all have been seen.
+local function runs_of_session(session, limit)
+  local cursor, list = call('HGET', K .. 'ss:' .. session, 'cursor') or '0', {}
+  for _ = 1, 10 do
+    local page = call('HSCAN', K .. 'run', cursor, 'COUNT', 100)
+    local found = {}
+    for i = 1, #page[2], 2 do
+      local e = open_entry(page[2][i + 1])
+      if e.c[1] == session then
+        local queue, id = split(page[2][i])
+        found[#found + 1] = { key = page[2][i], queue = queue, id = id, e = own(e) }
+      end
+    end
+    for i = 1, #found do
+      if #list == limit then return list, false, cursor end
+      list[#list + 1] = found[i]
+    end
+    cursor = page[1]
+    if cursor == '0' then return list, true, cursor end
+  end
+  return list, false, cursor
+end
+
+local function forget_session(session)
+  call('ZREM', K .. 'dl', session)
+  call('SREM', K .. 'sessions', session)
+  call('HDEL', K .. 'ss:' .. session, 'cursor')
+  call('PEXPIRE', K .. 'ss:' .. session, ANSWER_MS)
 end
 
 --- A session whose lease ran out is dead from the first touch on; at most `limit` of its jobs move a call.
 local function reap_session(session, limit)
   call('HSET', K .. 'ss:' .. session, 'dead', now)
   meta.died[session] = true
-  local keys = call('SRANDMEMBER', K .. 'sj:' .. session, limit)
-  reap_jobs(keys, STALL)
-  many('SREM', K .. 'sj:' .. session, keys)
-  if call('EXISTS', K .. 'sj:' .. session) == 1 then return #keys end
-  call('ZREM', K .. 'dl', session)
-  call('PEXPIRE', K .. 'ss:' .. session, ANSWER_MS)
-  call('SREM', K .. 'sessions', session)
-  call('DEL', K .. 'sc:' .. session)
-  return #keys
+  local list, all, cursor = runs_of_session(session, limit)
+  reap_runs(list, STALL)
+  if all then forget_session(session) else call('HSET', K .. 'ss:' .. session, 'cursor', cursor) end
+  return #list
 end
 
 --- Everything past its deadline, at most `limit` jobs. After a silence of half a lease (a stall, a restart,
@@ -85,7 +115,8 @@ local function reap(limit)
   end
   if jobs[1] then
     call('ZREM', K .. 'dl', unpack(jobs))
-    moved = moved + reap_jobs(jobs)
+    moved = moved + #jobs
+    reap_runs(runs_of(jobs))
   end
   return moved
 end

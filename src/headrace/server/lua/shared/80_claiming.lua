@@ -12,7 +12,7 @@ local function front(parent, band)
   local score = tonumber(e[2])
   local level = floor(score / band)
   local rival = e[4] and floor(tonumber(e[4]) / band) or math.huge
-  return { seg = e[1], level = level, turn = score - level * band, rival = rival }
+  return { seg = e[1], level = level, turn = score - level * band, rival = rival, score = score }
 end
 
 --- The queue to serve next among those the session serves.
@@ -27,7 +27,8 @@ local function front_queue(queues)
   end
   if not best then return nil end
   local level = floor(best / BAND)
-  return { seg = name, level = level, turn = best - level * BAND, rival = second and floor(second / BAND) or math.huge }
+  return { seg = name, level = level, turn = best - level * BAND, score = best,
+    rival = second and floor(second / BAND) or math.huge }
 end
 
 --- Walk from a queue to the lane whose job goes first. Answers the steps taken: {parent, seg, node, front}.
@@ -53,7 +54,7 @@ local function room_of(steps)
   for i = 1, #steps do
     local n = steps[i].node
     if not steps[i].own then
-      if n.cap then units, plain = min(units, n.cap - running(n)), false end
+      if n.cap then units, plain = min(units, n.cap - n.running), false end
       if n.rn then starts, plain = min(starts, tokens(n)), false end
       if n.prio then plain = false end
     end
@@ -76,36 +77,34 @@ local function turn_limit(steps, wanted)
   return limit, level
 end
 
---- Pop up to `limit` jobs that stand no lower than `level`: ids and their scores, and how many.
+--- Pop up to `limit` jobs that stand no lower than `level`: ids and their scores, and the first that stays.
 local function pop_jobs(path, limit, level)
-  if level == math.huge then
-    local jobs = call('ZPOPMIN', K .. 'z:' .. path, limit)
-    return jobs, #jobs / 2
-  end
+  local line = K .. 'z:' .. path
+  if level == math.huge then return call('ZPOPMIN', line, limit), nil end
   local n = node(path)
-  local jobs = call('ZRANGE', K .. 'z:' .. path, 0, limit - 1, 'WITHSCORES')
-  local k = #jobs / 2
+  local jobs = call('ZRANGE', line, 0, limit, 'WITHSCORES')
+  local k = min(#jobs / 2, limit)
   while k > 1 and job_level(n.queue, tonumber(jobs[2 * k])) > level do k = k - 1 end
-  if k > 0 then call('ZREMRANGEBYRANK', K .. 'z:' .. path, 0, k - 1) end
-  return jobs, k
+  if k == 0 then return jobs, jobs end
+  call('ZREMRANGEBYRANK', line, 0, k - 1)
+  local first = { jobs[2 * k + 1], jobs[2 * k + 2] }
+  for i = #jobs, 2 * k + 1, -1 do jobs[i] = nil end
+  return jobs, first
 end
 
 --- The steps pay for `k` jobs where they compete, innermost first, so that each index is right again.
-local function charge(steps, k, only_queue)
+local function charge(steps, k, first, only_queue)
   for i = #steps, 1, -1 do
     local s = steps[i]
-    local cost = 0
-    if s.front.rival == s.front.level then
+    local f, cost = s.front, 0
+    if f.rival == f.level then
       cost = max(1, floor(k * UNIT / (s.own and 1 or s.node.weight) + 0.5))
-      local key = 'v' .. s.front.level
-      local p = s.parent
-      if s.front.turn > turn_of_level(p, s.front.level) then call('HSET', K .. 'n:' .. p, key, s.front.turn) end
+      note_turn(s.parent, f.level, f.turn)
     end
-    if i > 1 or not only_queue then
-      local changed = settle(s.parent, s.seg, cost)
-      if not changed and i == 2 and only_queue then return end
-    else
+    if i == 1 and only_queue then
       dirty[s.seg] = true
+    elseif not settle(s.parent, s.seg, cost, f.score, i == #steps and first or nil) and i == 2 and only_queue then
+      return
     end
   end
 end
@@ -135,52 +134,45 @@ local function log_starts(n, spec, turn)
   call('PEXPIRE', K .. 'g:' .. n.path, n.rw + 1000)
 end
 
+--- What the walk found at its end may not start, or is not there: put the index right, and look again unless
+-- this is all that the session serves.
+local function dead_end(spec, steps)
+  for i = 1, #steps do place(steps[i].node.path) end
+  if spec.only and not call('ZSCORE', K .. 'i:', spec.only.seg) then return nil end
+  return 0
+end
+
 --- One turn: take jobs of one lane. Answers how many units were used, or nil when nothing may start.
 local function take_turn(spec, left, taken)
-  local first = front_queue(spec.queues)
+  local first = spec.only or front_queue(spec.queues)
   if not first then return nil end
+  if spec.queues ~= '*' and #spec.queues == 1 then spec.only = first end
   local steps, hollow = descend(first)
-  if not steps then
-    place(hollow.path)
-    return 0
-  end
+  if not steps then return dead_end(spec, { { node = hollow } }) end
   local last = steps[#steps]
   local path = last.node.path
-  local units, starts, plain = room_of(steps)
+  local room, starts, plain = room_of(steps)
   if left <= spec.ahead and not plain then return nil end
-  if units < 1 or starts < 1 then
-    place(path)
-    return 0
-  end
-  if units < spec.units then return nil end
+  if room < 1 or starts < 1 then return dead_end(spec, steps) end
+  if room < spec.units then return nil end
   local group = spec.members > 1 or spec.units > 1
-  local wanted = group and spec.members or min(units, plain and left or left - spec.ahead)
+  local wanted = group and spec.members or min(room, plain and left or left - spec.ahead)
   local limit, level = turn_limit(steps, min(wanted, starts))
-  local jobs, k = pop_jobs(path, limit, level)
-  if k == 0 then
-    place(path)
-    return 0
-  end
-  while #jobs > 2 * k do table.remove(jobs) end
+  local jobs, next_one = pop_jobs(path, limit, level)
+  local k = #jobs / 2
+  if k == 0 then return dead_end(spec, steps) end
   local used = group and left or k
-  local names, ids = {}, {}
+  local ids = {}
   for i = 1, k do ids[i] = jobs[2 * i - 1] end
-  if group then names = unit_names(ids[1], spec.units) else names = ids end
-  for i = 1, #steps do
-    local n = steps[i].node
-    if not steps[i].own then
-      many('SADD', K .. 'x:' .. n.path, names)
-      if n.running then n.running = n.running + #names end
-    end
-  end
+  count_units(path, group and spec.units or k)
   count(path, 'r', -k)
   local turn = { queue = last.node.queue.path, path = path, ids = ids, jobs = jobs, first = next_seq(group and 1 or k),
-    holder = group and ids[1] or '', group = group }
+    group = group }
   taken[#taken + 1] = turn
   for i = 1, #steps do
     if steps[i].node.rn and not steps[i].own then log_starts(steps[i].node, spec, turn) end
   end
-  charge(steps, k, spec.queues ~= '*' and #spec.queues == 1)
+  charge(steps, k, next_one, spec.only)
   return used
 end
 
@@ -201,51 +193,58 @@ local function turn_away(run, rec)
   end
 end
 
---- Write down one turn: runs, deadlines, the session's jobs. Adds to `reply` and `list` what really started.
-local function record_turn(spec, turn, reply, list)
-  local queue, ids = turn.queue, turn.ids
+--- The entry of a run, and when it must end by itself (0: with its session).
+local function start_run(spec, turn, i, rec, attempt)
+  local claim, score = claim_id(spec, turn, i), tonumber(turn.jobs[2 * i])
+  if not rec then return claim, entry_of(claim, turn.common, score, attempt, 0, 0, 0), turn.ends end
+  local flags, _, queued, gen, lane_length = struct.unpack('>BBI6I6B', rec)
+  if flags == 0 then
+    return claim, entry_of(claim, turn.common, score, attempt, queued, gen, #rec - 15 - lane_length), turn.ends
+  end
+  local job = parse(rec)
+  local timeout, common, ends = option(job, 't'), turn.common, turn.ends
+  if timeout ~= -1 and (ends == 0 or now + timeout + 5000 < ends) then
+    ends = now + timeout + 5000
+    common = common_of(spec.session, turn.path, now, ends, 't', turn.group and 1 or 0, spec.units)
+  end
+  return claim, entry_of(claim, common, score, attempt, queued, gen, #rec - job.at + 1, job.o), ends
+end
+
+--- Write down what was taken in one queue: runs and deadlines. Adds to `reply` and `list` what
+-- really starts.
+local function record_turns(spec, queue, turns_, reply, list)
+  local ids = {}
+  for t = 1, #turns_ do
+    for i = 1, #turns_[t].ids do ids[#ids + 1] = turns_[t].ids[i] end
+  end
   local recs = hmget(K .. 'j:' .. queue, ids)
   local counts = call('EXISTS', K .. 't:' .. queue) == 1 and hmget(K .. 't:' .. queue, ids) or {}
-  local by_hand = spec.lease > 0
-  local deadline = by_hand and now + spec.lease or 0
-  local plain = common_of(spec.session, turn.path, now, deadline, by_hand and 'l' or '', turn.holder, spec.units)
-  local runs, keys, deadlines, away = {}, {}, {}, {}
-  for i = 1, #ids do
-    local rec, key = recs[i], queue .. '/' .. ids[i]
-    local claim = claim_id(spec, turn, i)
-    local c = counts[i] and unpack_(counts[i])
-    local common, ends, opts, queued, gen, size = plain, deadline, nil, 0, 0, 0
-    if rec then
-      local flags, _, q, g, lane_length = struct.unpack('>BBI6I6B', rec)
-      queued, gen, size = q, g, #rec - 15 - lane_length
-      if flags == 1 then
-        local job = parse(rec)
-        opts, size = job.o, #rec - job.at + 1
-        local timeout = option(job, 't')
-        if timeout ~= -1 and (deadline == 0 or now + timeout + 5000 < deadline) then
-          ends = now + timeout + 5000
-          common = common_of(spec.session, turn.path, now, ends, 't', turn.holder, spec.units)
-        end
+  local runs, deadlines, away, at = {}, {}, {}, 0
+  for t = 1, #turns_ do
+    local turn = turns_[t]
+    turn.ends = spec.lease > 0 and now + spec.lease or 0
+    turn.common = common_of(spec.session, turn.path, now, turn.ends, spec.lease > 0 and 'l' or '', turn.group and 1 or 0, spec.units)
+    for i = 1, #turn.ids do
+      at = at + 1
+      local rec, key, c = recs[at], queue .. '/' .. ids[at], counts[at] and unpack_(counts[at])
+      local claim, raw, ends = start_run(spec, turn, i, rec, (c and c.a or 0) + 1)
+      runs[2 * at - 1], runs[2 * at] = key, raw
+      if ends > 0 then
+        deadlines[#deadlines + 1] = ends
+        deadlines[#deadlines + 1] = key
+      end
+      if rec and (meta.trules == 0 or admit(rec)) then
+        add_claim(reply, key, claim, c, rec)
+        list[#list + 1] = key
+        list[#list + 1] = claim
+      else
+        away[#away + 1] = { run = { key = key, queue = queue, id = ids[at], e = own(open_entry(raw)) }, rec = rec }
       end
     end
-    local raw = entry_of(claim, common, tonumber(turn.jobs[2 * i]), (c and c.a or 0) + 1, queued, gen, size, opts)
-    runs[2 * i - 1], runs[2 * i], keys[i] = key, raw, key
-    if ends > 0 then
-      deadlines[#deadlines + 1] = ends
-      deadlines[#deadlines + 1] = key
-    end
-    if rec and (meta.trules == 0 or admit(rec)) then
-      add_claim(reply, key, claim, c, rec)
-      list[#list + 1] = key
-      list[#list + 1] = claim
-    else
-      away[#away + 1] = { run = { key = key, queue = queue, id = ids[i], e = own(open_entry(raw)) }, rec = rec }
-    end
+    if turn.group then call('HSET', K .. 'kc', claim_id(spec, turn, 1), #turn.ids) end
   end
   many('HSET', K .. 'run', runs)
-  if not by_hand then many('SADD', K .. 'sj:' .. spec.session, keys) end
   many('ZADD', K .. 'dl', deadlines)
-  if turn.group then call('HSET', K .. 'kc', claim_id(spec, turn, 1), #ids) end
   for i = 1, #away do turn_away(away[i].run, away[i].rec) end
 end
 
@@ -294,7 +293,15 @@ local function claim_jobs(spec)
     left = left - used
   end
   local reply, list = { -1, -1 }, {}
-  for i = 1, #taken do record_turn(spec, taken[i], reply, list) end
+  local i = 1
+  while i <= #taken do
+    local queue, of_queue = taken[i].queue, {}
+    while i <= #taken and taken[i].queue == queue do
+      of_queue[#of_queue + 1] = taken[i]
+      i = i + 1
+    end
+    record_turns(spec, queue, of_queue, reply, list)
+  end
   local due = next_due()
   if due < math.huge then reply[1] = max(0, due - now) end
   if #list == 0 then

@@ -20,8 +20,11 @@ local function complete_all(queue, runs)
     local run = runs[i]
     ids[i] = run.id
     event('d', run, nil, #run.body)
-    own(run.e)
-    store_outcome(queue, run.id, { gen = run.e.gen, o = run.e.opts }, 'd', run.body)
+    local job = { o = options_of(run.e) }
+    if option(job, 'k') ~= 0 or option(job, 'u') ~= 0 or watched() then
+      job.gen = own(run.e).gen
+      store_outcome(queue, run.id, job, 'd', run.body)
+    end
   end
   many('HDEL', K .. 'j:' .. queue, ids)
   if call('EXISTS', K .. 't:' .. queue) == 1 then many('HDEL', K .. 't:' .. queue, ids) end

@@ -9,8 +9,8 @@ local function place_of(queue, id, job)
   if due then return 'scheduled', tonumber(due) end
   local failed = call('ZSCORE', K .. 'f:' .. queue, id)
   if failed then return 'failed', tonumber(failed) end
-  local task = option(job, 'n')
-  if task and call('ZSCORE', K .. 'p:' .. task, key) then return 'ready', job.queued, nil, task end
+  local task = option(job, 'n') or ''
+  if call('ZSCORE', K .. 'p:' .. task, key) then return 'ready', job.queued, nil, task end
   if call('ZSCORE', K .. 'z:' .. path_of(queue, job.lane), id) then return 'ready', job.queued end
   return 'stranded', job.queued
 end
@@ -48,7 +48,7 @@ local function look_at(queue, id, gen, hops)
       local c = counts_of(call('HGET', K .. 't:' .. queue, id))
       local counts = concat({ e and e.attempt or c.a, c.f, c.s, c.o }, ' ')
       return { status, job.gen, rec, counts, at, call('HGET', K .. 'e:' .. queue, id) or '',
-        call('HGET', K .. 'pr:' .. queue, id) or '', held and 1 or 0, c.c or '', e and e.c[1] or task or '' }
+        call('HGET', K .. 'pr', key) or '', held and 1 or 0, c.c or '', e and e.c[1] or task or '' }
     end
   end
   local status, g, at, body = outcome_of(key, gen)
