@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NamedTuple, cast
 
 from headrace.protocol.steps import Arg, Call, Channel, Steps
@@ -83,18 +84,16 @@ def time_body(at_ms: int = -1, delay_ms: int = -1, error: bytes = b"") -> bytes:
 
 
 def _finish_calls(ends: Sequence[End], shard: int, channel: Channel | None) -> list[Call]:
+    """Cut the ends into calls within the limits of one; nearly always it is one call."""
     calls: list[Call] = []
-    args: list[Arg] = []
-    size = 0
-    for end in ends:
-        weight = len(end.body) + len(end.key)
-        if len(args) >= 4 * CLAIM_JOBS or (args and size + weight > CALL_BYTES):
-            calls.append(Call("finish", shard, (len(args) // 4, *args), numbered=True, channel=channel))
-            args, size = [], 0
-        args += end
-        size += weight
-    if args:
-        calls.append(Call("finish", shard, (len(args) // 4, *args), numbered=True, channel=channel))
+    for i in range(0, len(ends), CLAIM_JOBS):
+        part = ends[i : i + CLAIM_JOBS]
+        words: list[Arg] = list(chain.from_iterable(part))
+        if len(part) > 1 and sum(len(end.body) for end in part) > CALL_BYTES:
+            half = len(part) // 2
+            calls += _finish_calls(part[:half], shard, channel) + _finish_calls(part[half:], shard, channel)
+        else:
+            calls.append(Call("finish", shard, (len(part), *words), numbered=True, channel=channel))
     return calls
 
 

@@ -122,11 +122,16 @@ Moves: TypeAlias = Generator[Move, Any, R]
 _pack = cast("Callable[[tuple[bytes | str | int | float, ...]], bytes]", cast("Any", hiredis).pack_command)
 
 
+_TEXT: Final = frozenset((bytes, str))
+
+
 def pack(*words: bytes | str | int | float) -> bytes:
     """One command in the protocol of the server."""
     # Numbers become text here: hiredis does it without looking at errors, and a signal that raises just then
     # (Ctrl-C) ends the process with a segmentation fault.
-    return _pack(tuple([word if type(word) is bytes or type(word) is str else str(word) for word in words]))
+    if _TEXT.issuperset(map(type, words)):
+        return _pack(words)
+    return _pack(tuple([word if type(word) in _TEXT else str(word) for word in words]))
 
 
 def new_reader() -> hiredis.Reader:
