@@ -95,7 +95,7 @@ end
 
 --- When the next start will be possible, for a lane whose rate is spent.
 local function token_at(n)
-  local over = -tokens(n)
+  local over = 0 - tokens(n)  -- not -tokens(n): Redis 7 reads "-0" as no integer
   local e = call('ZRANGEBYSCORE', K .. 'g:' .. n.path, '(' .. (now - n.rw), '+inf', 'WITHSCORES', 'LIMIT', over, 1)
   return tonumber(e[2]) + n.rw
 end
