@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Self, Unpack
 
 from headrace.errors import OptionError, ServerUnfit
-from headrace.protocol import auditing, histories, looking, ruling
+from headrace.protocol import auditing, histories, looking, ruling, versions
 from headrace.protocol.histories import Event
 from headrace.protocol.options import QueueDefaults
 from headrace.protocol.steps import Steps
@@ -19,6 +19,7 @@ from headrace.queues.queue import Queue
 from headrace.queues.settings import Counts, LaneSettings, failure_letters, lane_letters, read_counts
 from headrace.queues.twins import plain, twin
 from headrace.server.connect import Site, open_site
+from headrace.server.library import library
 
 log: Final = logging.getLogger("headrace")
 
@@ -164,10 +165,15 @@ class Headrace:
         return {name: read_counts(tally) for name, tally in zip(names, tallies, strict=True)}
 
     def _audit(self, repair: bool = False) -> Steps[list[str]]:
-        """The deep clean: what a stranger's hand broke, in words; mended with `repair`. Queues go on meanwhile."""
+        """The deep clean: what a stranger's hand broke, in words; mended with `repair`. Queues go on meanwhile.
+
+        With `repair`, versions of the function library that no live session names are removed too.
+        """
         findings: list[str] = []
         for shard in range(self.shards):
             findings += yield from auditing.audit(shard, repair)
+        if repair:
+            yield from versions.prune_libraries(library().name, self.shards)
         return findings
 
     def _history(self, n: int = 1000) -> Steps[list[Event]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple, cast
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -14,8 +15,8 @@ from headrace.protocol.steps import Call, Steps
 class Event(NamedTuple):
     """How one attempt ended, or a job without one. Times are milliseconds of the server.
 
-    `kind` is done, failed, stalled, timeout, released, cancelled, or gap: events lost to the bound, their number
-    in `attempt`.
+    `kind` is done, failed, stalled, timeout, released, cancelled, or gap: events lost to the bound, `note` says
+    how many.
     """
 
     kind: str
@@ -33,12 +34,42 @@ class Event(NamedTuple):
     note: str
 
 
+_KINDS: Final = {
+    b"d": "done", b"f": "failed", b"s": "stalled", b"o": "timeout", b"l": "released", b"c": "cancelled", b"g": "gap",
+}  # fmt: skip
+_CLAIM: Final = 27
+_LENGTH: Final = struct.Struct(">H")
+_OWN: Final = struct.Struct(">dI6s6sI")
+_END: Final = struct.Struct(">6sIB")
+
+
+def _parse_events(raw: bytes) -> Iterator[Event]:
+    """Take the events of one entry apart: see `45_history.lua` and `43_run.lua` for the bytes."""
+    at = 0
+    while at < len(raw):
+        kind = _KINDS[raw[at : at + 1]]
+        (n,) = _LENGTH.unpack_from(raw, at + 1)
+        key = raw[at + 3 : at + 3 + n].decode()
+        at += 3 + n
+        (n,) = _LENGTH.unpack_from(raw, at)
+        run, at = raw[at + 2 : at + 2 + n], at + 2 + n
+        ended, size_out, n = _END.unpack_from(raw, at)
+        at += _END.size
+        note, at = raw[at : at + n].decode(errors="replace"), at + n
+        (n,) = _LENGTH.unpack_from(run, _CLAIM)
+        common = cast("list[Any]", msgspec.msgpack.decode(run[_CLAIM + 2 : _CLAIM + 2 + n]))
+        _, attempt, queued, generation, size_in = _OWN.unpack_from(run, _CLAIM + 2 + n)
+        queue, _, id = key.partition("/")
+        yield Event(
+            kind, queue, id, int.from_bytes(generation, "big"), common[1].partition("/")[2], attempt,
+            int.from_bytes(queued, "big"), common[2], int.from_bytes(ended, "big"), common[0], size_in, size_out, note,
+        )  # fmt: skip
+
+
 def read_history(shard: int, after: str = "", n: int = 100) -> Steps[tuple[str, list[Event]]]:
     """Up to `n` entries after the one with the id `after`; answers the last id read, and their events."""
     reply = cast("list[bytes]", (yield Call("history", shard, (after, n), readonly=True)))
-    events: list[Event] = []
-    for packed in reply[1::2]:
-        events += (Event(*fields) for fields in msgspec.msgpack.decode(packed))
+    events = [event for raw in reply[1::2] for event in _parse_events(raw)]
     return (reply[-2].decode() if reply else after), events
 
 

@@ -45,3 +45,31 @@ def heartbeat(session: str, shard: int) -> Steps[list[str] | None]:
     if not reply[0]:
         return None
     return [cast("bytes", key).decode() for key in reply[1:]]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A live session as a shard knows it. Times are milliseconds of the server."""
+
+    id: str
+    since_ms: int
+    deadline_ms: int
+    profile: Profile
+
+
+def live_sessions(shard: int) -> Steps[list[SessionInfo]]:
+    """All live sessions of a shard."""
+    found: list[SessionInfo] = []
+    cursor = ""
+    while True:
+        reply = cast("list[bytes]", (yield Call("sessions", shard, (cursor, 100), readonly=True)))
+        for i in range(1, len(reply), 6):
+            id, since, deadline, lease, serves, info = reply[i : i + 6]
+            what = cast("dict[str, list[str] | dict[str, str]]", msgspec.msgpack.decode(serves))
+            profile = Profile(
+                int(lease), tuple(what["queues"]), tuple(what["tasks"]), msgspec.json.decode(info, type=dict[str, str])
+            )
+            found.append(SessionInfo(id.decode(), int(since), int(float(deadline)), profile))
+        cursor = reply[0].decode()
+        if not cursor:
+            return found

@@ -75,5 +75,13 @@ class Listen:
     seconds: float
 
 
-Effect: TypeAlias = Call | list[Call] | Block | Listen
+@dataclass(slots=True)
+class Command:
+    """A command of the server itself (no function of ours) on the primary of a shard; only such as may be repeated."""
+
+    shard: int
+    words: Sequence[str]
+
+
+Effect: TypeAlias = Call | list[Call] | Block | Listen | Command
 Steps: TypeAlias = Generator[Effect, Any, R]

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol, TypeVar
 from headrace import clock
 from headrace.errors import HeadraceError, ServerUnavailable
 from headrace.protocol import keys
-from headrace.protocol.steps import Block, Call, Channel, Effect, Listen, Steps
+from headrace.protocol.steps import Block, Call, Channel, Command, Effect, Listen, Steps
 from headrace.server import refusals
 from headrace.server.endpoint import Endpoint
 from headrace.server.moves import (
@@ -116,6 +116,8 @@ class Courier:
             return self.call(effect)
         if isinstance(effect, list):
             return self.calls(effect)
+        if isinstance(effect, Command):
+            return self.ask(effect.shard, *effect.words)
         return self.block(effect) if isinstance(effect, Block) else self.listen(effect)
 
     def call(self, call: Call) -> Moves[Any]:

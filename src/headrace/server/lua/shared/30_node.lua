@@ -83,9 +83,12 @@ end
 
 --- Units of claims start (or end, when negative) under a path: counted at each of its levels.
 local function count_units(path, units)
-  count(path, 'x', units)
   local c = chain(path)
-  for i = 1, #c do node(c[i]).running = node(c[i]).running + units end
+  for i = 1, #c do
+    local n = node(c[i]) -- read before the change is counted, which it would contain
+    n.running = n.running + units
+  end
+  count(path, 'x', units)
 end
 
 --- Starts left in the window that ends now (exact: a log of the last starts).
