@@ -216,20 +216,26 @@ class _LoopLines:
         return answers
 
     async def _first(self, move: Wait, lines: list[AsyncLine | Lost]) -> list[Any]:
-        """Wait until one line has its answer; call off the other waits, so that they can be used again."""
+        """Wait until one line has its answer or the time is up; call off the other waits, to use their lines again.
+
+        An idle server looks at the clock ten times a second only: a wait that is to end in time is ended from here.
+        """
         if any(isinstance(line, Lost) for line in lines):
             return [line if isinstance(line, Lost) else PENDING for line in lines]
         pairs = [(line, part) for line, part in zip(lines, move.parts, strict=True) if isinstance(line, AsyncLine)]
-        ids = [line.send(pack("CLIENT", "ID"), patient=True) for line, _ in pairs] if len(pairs) > 1 else []
+        ids = [line.send(pack("CLIENT", "ID"), patient=True) for line, _ in pairs]
         waits = [line.send(part.packed, patient=True) for line, part in pairs]
-        await asyncio.wait(waits, timeout=move.seconds + MARGIN, return_when=asyncio.FIRST_COMPLETED)
-        if not any(wait.done() for wait in waits):
-            lost = Lost(pairs[0][0].endpoint, TimeoutError("the server did not reply in time"), True)
-            return [lost] * len(waits)
-        for (line, _), wait, number in zip(pairs, waits, ids, strict=False):  # one line alone has no id, and needs none
-            if not wait.done() and number.done() and isinstance(number.result(), int):
+        await asyncio.wait(waits, timeout=move.seconds, return_when=asyncio.FIRST_COMPLETED)
+        for (line, _), wait, number in zip(pairs, waits, ids, strict=True):
+            if wait.done():
+                continue
+            if not number.done() and not (await asyncio.wait([number], timeout=MARGIN))[0]:
+                line.close(TimeoutError("the server did not reply in time"))
+            elif isinstance(number.result(), int):
                 freed = await self.perform(Send(line.endpoint, pack("CLIENT", "UNBLOCK", number.result())))
-                if not isinstance(freed, Lost | Refusal):
+                if isinstance(freed, Lost):
+                    line.close(freed.error)
+                elif not isinstance(freed, Refusal):
                     await asyncio.wait([wait], timeout=MARGIN)
         return [wait.result() if wait.done() else PENDING for wait in waits]
 

@@ -44,6 +44,8 @@ R = TypeVar("R")
 TROUBLE: Final = (Lost, Refusal)
 #: A listener reads again this often, in case its message went by while the server changed.
 RELOOK: Final = 5.0
+#: A wait is ended in time from here; the server ends it this much later, should we be gone.
+LONGER: Final = 0.5
 #: BLPOP counts in milliseconds, and 0 means for ever.
 SHORTEST_BLOCK: Final = 0.001
 
@@ -174,7 +176,8 @@ class Courier:
             # Keys of one BLPOP must share a slot; without a cluster, one wait serves all shards of a server.
             group = (endpoint, shard if self.topology.is_cluster else None)
             lists.setdefault(group, (endpoint, []))[1].append(key)
-        parts = [Send(where, pack("BLPOP", *names, f"{seconds:.3f}"), True) for where, names in lists.values()]
+        patience = f"{seconds + LONGER:.3f}"
+        parts = [Send(where, pack("BLPOP", *names, patience), True) for where, names in lists.values()]
         replies: list[Any] = (yield Wait(parts, seconds)) if reply is None else [reply]
         troubles = [reply for reply in replies if isinstance(reply, TROUBLE)]
         for reply in troubles:

@@ -152,13 +152,11 @@ class SyncTransport:
                 try:
                     lines[i] = self._take(part.endpoint, True)
                     lines[i].within(move.seconds + MARGIN)
-                    lines[i].send(pack("CLIENT", "ID") + part.packed if len(move.parts) > 1 else part.packed)
+                    lines[i].send(pack("CLIENT", "ID") + part.packed)
                 except DIAL_ERRORS as error:
                     answers[i] = not_connected(part.endpoint, error)
-            if len(move.parts) == 1 and lines:
-                answers[0] = self._read(lines[0])
-            elif PENDING in answers and len(lines) == len(move.parts):
-                self._first(lines, answers, move.seconds + MARGIN)
+            if len(lines) == len(move.parts):
+                self._first(lines, answers, move.seconds)
         except BaseException:
             for line in lines.values():
                 line.close()
@@ -178,7 +176,10 @@ class SyncTransport:
             return self._lost(line, error)
 
     def _first(self, lines: dict[int, Line], answers: list[Any], seconds: float) -> None:
-        """Wait on several lines until one has its answer; call off the other waits, so that they can be used again."""
+        """Wait until one line has its answer or the time is up; call off the other waits, to use their lines again.
+
+        An idle server looks at the clock ten times a second only: a wait that is to end in time is ended from here.
+        """
         ids = {i: self._read(line) for i, line in lines.items()}
         until = clock.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
@@ -196,7 +197,9 @@ class SyncTransport:
         for i, line in lines.items():
             if answers[i] is PENDING and isinstance(ids[i], int):
                 freed = self._send(Send(line.endpoint, pack("CLIENT", "UNBLOCK", ids[i])))
-                if not isinstance(freed, Lost | Refusal):
+                if isinstance(freed, Lost):
+                    answers[i] = freed
+                elif not isinstance(freed, Refusal):
                     answers[i] = self._read(line)  # None as a rule; a token that came just then is one too
 
     def _glance(self, line: Line) -> Any:
