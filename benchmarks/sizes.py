@@ -42,5 +42,5 @@ QUICK: Final = Sizes(
 )  # fmt: skip
 TINY: Final = Sizes(
     repetitions=1, calls=20, rounds=3, jobs=600, lanes=100, memory=(2_000,), waiting=(100, 1_000),
-    lane_counts=(1, 5, 20), probe=300, blocked=50, due=300, dead=150, wakes=5, trials=2, idle_seconds=0.5,
+    lane_counts=(1, 5, 20), probe=300, blocked=50, due=300, dead=150, wakes=5, trials=1, idle_seconds=0.3,
 )  # fmt: skip

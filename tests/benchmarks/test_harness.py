@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.__main__ import SUITES, main
 from benchmarks.figures import Figure, percentile, ratio
+from benchmarks.longest import longest
 
 
 def test_every_benchmark_runs_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,6 +41,11 @@ def test_ratios_compare_neighbours_and_take_the_middle_one() -> None:
     assert ratio("r", [50, 60, 180], [100, 100, 300], 0.5).value == pytest.approx(0.6)
     assert percentile(range(1, 101), 0.99) == 100
     assert percentile([3, 1, 2], 0.5) == 2
+
+
+def test_a_call_that_was_held_up_once_does_not_count_as_long() -> None:
+    assert longest([[1, 2, 90], [80, 3, 4], [1, 2, 5]]) == 4
+    assert longest([[1, 9], [7]]) == 7
 
 
 def test_a_benchmark_that_is_unknown_is_named(capsys: pytest.CaptureFixture[str]) -> None:
