@@ -69,6 +69,12 @@ def claim(want: Want, shard: int, channel: Channel | None = None) -> Steps[Grant
     return _grant(reply, 0, shard)
 
 
+def leave(waiter: str, queues: Sequence[str], shards: Sequence[int]) -> Steps[None]:
+    """Stop being a waiter on these shards; a wake-up that was meant for it goes to another."""
+    if shards:
+        yield [Call("leave", shard, (waiter, *queues), readonly=True) for shard in shards]
+
+
 class End(NamedTuple):
     """How one claim ends: an operation of `85_finishing.lua` and its body."""
 

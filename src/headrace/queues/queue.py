@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any, Final, Unpack
 
 from headrace import clock
-from headrace.errors import InvalidInput, OptionError
+from headrace.errors import HeadraceError, InvalidInput, OptionError
 from headrace.protocol import claiming, codec, keys, ruling
-from headrace.protocol.claiming import Want
+from headrace.protocol.claiming import Claimed, Want
 from headrace.protocol.enqueueing import Enqueued, Item, enqueue_many, enqueue_one
 from headrace.protocol.looking import Ref
 from headrace.protocol.names import check_id, check_name, content_id, new_id
@@ -129,21 +129,37 @@ class Queue(Lane):
         if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= 10_000:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OptionError(f"n={n!r}: expected a whole number from 1 to 10,000")
         ends = None if wait is None else clock.monotonic() + duration_ms(wait, "wait") / 1000
-        waiter = new_id(0)
+        want = Want(n, [self.name], lease_ms=ms, waiter=new_id(0))
+        try:
+            claimed = yield from self._patiently(want, ends)
+        except (HeadraceError, GeneratorExit):
+            raise
+        except BaseException:  # cancelled, or interrupted: what was to wake us has to wake another
+            yield from claiming.leave(want.waiter, want.queues, self.shards)
+            raise
+        return [Claim(self.engine, c, started + ms / 1000, self.data_type) for started, c in claimed]
+
+    def _patiently(self, want: Want, ends: float | None) -> Steps[list[tuple[float, Claimed]]]:
+        """Sweep until there is something or the time is up; the jobs, each with the time when it was asked for."""
+        waited = False
         while True:
             left = claiming.MAX_WAIT if ends is None else min(claiming.MAX_WAIT, ends - clock.monotonic())
             started = clock.monotonic()
-            want = Want(n, [self.name], lease_ms=ms, wait_ms=max(0, int(left * 1000)), waiter=waiter)
+            want.wait_ms = max(0, int(left * 1000))
             claimed, due_ms = yield from self._sweep(want)
+            if claimed and waited:
+                served = {job.shard for job in claimed}
+                yield from claiming.leave(want.waiter, want.queues, [i for i in self.shards if i not in served])
             if claimed or left <= 0:
-                return [Claim(self.engine, c, started + ms / 1000, self.data_type) for c in claimed]
-            seconds_ = left if due_ms < 0 else min(left, max(due_ms, 1) / 1000)
-            lists = {i: keys.wake_list(self.engine.site.namespace, i, waiter) for i in self.shards}
-            yield Block(lists, seconds_)
+                return [(started, job) for job in claimed]
+            seconds = left if due_ms < 0 else min(left, max(due_ms, 1) / 1000)
+            lists = {i: keys.wake_list(self.engine.site.namespace, i, want.waiter) for i in self.shards}
+            waited = True
+            yield Block(lists, seconds)
 
-    def _sweep(self, want: Want) -> Steps[tuple[list[claiming.Claimed], int]]:
+    def _sweep(self, want: Want) -> Steps[tuple[list[Claimed], int]]:
         """Ask the shards in turn, from a random one on; the jobs, and when the first shard has something due."""
-        claimed: list[claiming.Claimed] = []
+        claimed: list[Claimed] = []
         due, order = -1, list(self.shards)
         start = random.randrange(len(order))
         for shard in order[start:] + order[:start]:

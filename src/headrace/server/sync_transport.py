@@ -187,6 +187,7 @@ class SyncTransport:
                 if isinstance(ids[i], Lost):
                     answers[i] = ids[i]
                 else:
+                    answers[i] = self._glance(line)  # what came together with the id does not make it readable again
                     selector.register(line, selectors.EVENT_READ, i)
             while all(answer is PENDING for answer in answers):
                 ready = selector.select(max(0.0, until - clock.monotonic()))
