@@ -8,7 +8,7 @@ begin(keys)
 local e = run_of(args[1])
 if not e or e.claim ~= args[2] then return { 0 } end
 local c, ends = e.c, now + tonumber(args[3])
-local common = common_of(c[1], c[2], c[3], ends, 'l', c[6], c[7])
+local common = common_of(c[1], c[2], c[3], ends, 'l', c[6], c[7], c[8])
 call('HSET', K .. 'run', args[1], entry_of(e.claim, common, e.score, e.attempt, e.queued, e.gen, e.size, e.opts))
 call('ZADD', K .. 'dl', ends, args[1])
 local queue, id = split(args[1])

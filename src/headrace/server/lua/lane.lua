@@ -29,6 +29,7 @@ end
 if s.ag and s.ag ~= n.aging then s.bt = now end
 if not s.ag then s.bt = nil end
 s.keep = not is_queue and not ask.forget and 1 or nil
+if s.c ~= n.cap then call('HINCRBY', K .. 'meta', 'capver', 1) end
 save_settings(path, s)
 if not s.rn then call('DEL', K .. 'g:' .. path) end
 if ask.fh == '-' then call('HDEL', name, 'fh')

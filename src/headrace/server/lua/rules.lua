@@ -18,8 +18,7 @@ if kind == 'task' then
   if next(both) then call('HSET', K .. 'rules', name, pack(both)) else call('HDEL', K .. 'rules', name) end
   meta.trules = call('HLEN', K .. 'rules')
   call('HSET', K .. 'meta', 'trules', meta.trules)
-  if not set then resume_task(name, 0)
-  elseif rule.until_ > 0 then call('ZADD', K .. 'timers', rule.until_, '\t0\t' .. name) end
+  resume_task(name, 0)
 else
   local n = node(name)
   local s = n.settings or {}

@@ -19,7 +19,6 @@ local now         -- the server's time in milliseconds
 local meta        -- the fields of {tag}meta that most calls need
 local seq         -- the shard's sequence: order of arrival, generations, claim ids
 local nodes, deltas, dirty, wakes, events, chains, idle, unpacked = {}, {}, {}, {}, {}, {}, {}, {}
-local turns = {}          -- the turns of levels that `flush` still has to write
 local waiting, watching   -- whether anybody waits for jobs, or for the end of one; asked once a call
 
 --- End the call with a typed error; nothing may have been written before.
@@ -43,9 +42,10 @@ end
 
 -- Fields of meta that only some calls need are read together, when the first of them is asked for.
 local lazy = { __index = function(m, name)
-  local v = call('HMGET', K .. 'meta', 'hist', 'trules', 'seen', 'grace', 'lease', 'hcount', 'hmax')
+  local v = call('HMGET', K .. 'meta', 'hist', 'trules', 'seen', 'grace', 'lease', 'hcount', 'hmax', 'capver')
   m.hist, m.trules, m.seen, m.grace = tonumber(v[1] or 1), tonumber(v[2] or 0), tonumber(v[3] or 0), tonumber(v[4] or 0)
   m.lease, m.hcount, m.hmax = tonumber(v[5] or 10000), tonumber(v[6] or 0), tonumber(v[7] or 200000)
+  m.capver = tonumber(v[8] or 0)
   return rawget(m, name)
 end }
 
@@ -71,7 +71,6 @@ local function begin(keys, channel, number)
   if next(wakes) then wakes = {} end
   if next(idle) then idle = {} end
   if next(unpacked) then unpacked = {} end
-  if next(turns) then turns = {} end
   if events[1] then events = {} end
   if channel then return recall(m[3]) end
 end

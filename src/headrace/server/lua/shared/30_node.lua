@@ -1,6 +1,7 @@
 -- Nodes: the tree of lanes. A node is a queue, a group or a lane; its path is "queue/group/lane".
 --
--- n:<path>  hash: s settings (msgpack, below), k number of children, e 1 (it exists), v<level> the level's turn,
+-- n:<path>  hash: s settings (msgpack, below), k number of children, e 1 (it exists), v "level turn" where the last
+--           entry of its index left,
 --           t and o: "level turn" of the node, and of its own jobs beside children, kept while out of the index,
 --           counters d h f p of it and what is below, x units of live claims likewise, r ready jobs below it
 --           (its own are in z:),
@@ -81,14 +82,11 @@ local function ensure(path)
   end
 end
 
---- Units of claims start (or end, when negative) under a path: counted at each of its levels.
-local function count_units(path, units)
-  local c = chain(path)
-  for i = 1, #c do
-    local n = node(c[i]) -- read before the change is counted, which it would contain
-    n.running = n.running + units
-  end
+--- Units of claims start under a path whose nodes are loaded: counted at each of its levels.
+local function take_units(path, units)
   count(path, 'x', units)
+  local c = chain(path)
+  for i = 1, #c do nodes[c[i]].running = nodes[c[i]].running + units end
 end
 
 --- Starts left in the window that ends now (exact: a log of the last starts).
@@ -154,21 +152,14 @@ local function level_of(n, first)
   return level
 end
 
---- The turn that a level has come to: who enters it now starts there.
-local function turn_of_level(parent, level)
-  local levels = turns[parent]
-  if levels and levels[level] then return levels[level] end
-  return tonumber(call('HGET', K .. 'n:' .. parent, 'v' .. level) or 0)
-end
-
-local function note_turn(parent, level, turn)
-  local levels = turns[parent]
-  if not levels then
-    levels = {}
-    turns[parent] = levels
-  end
-  if not levels[level] then levels[level] = turn_of_level(parent, level) end
-  if turn > levels[level] then levels[level] = turn end
+--- The turn that a level has come to, where who enters it now starts: that of its first entry; when it has none,
+-- where the last one left it.
+local function turn_of_level(parent, level, band)
+  local e = call('ZRANGEBYSCORE', K .. 'i:' .. parent, level * band, '(' .. (level + 1) * band, 'WITHSCORES', 'LIMIT', 0, 1)
+  if e[1] then return tonumber(e[2]) - level * band end
+  local last = call('HGET', K .. 'n:' .. parent, 'v')
+  local l, turn = string.match(last or '', '^(%d+) (%d+)$')
+  return tonumber(l) == level and tonumber(turn) or 0
 end
 
 --- Put one entry of a parent's index where it belongs: `seg` names a child, '' the parent's own jobs.
@@ -201,10 +192,11 @@ local function settle(parent, seg, charge, score, first)
     local field = own and 'o' or 't'
     n[field] = string.format('%.0f %.0f', was, turn)
     call('HSET', K .. 'n:' .. n.path, field, n[field])
+    if turn > 0 then call('HSET', K .. 'n:' .. parent, 'v', n[field]) end
     return true
   end
   if was ~= level then
-    turn = turn_of_level(parent, level)
+    turn = turn_of_level(parent, level, band)
     local kept = not score and (own and n.o or n.t)
     if kept then
       local l, t = string.match(kept, '^(%d+) (%d+)$')

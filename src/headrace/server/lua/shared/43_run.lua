@@ -9,13 +9,14 @@
 -- job's own numbers, then its packed options.
 --   common  msgpack: 1 session ('' by hand) 2 path 3 started 4 deadline or 0 5 its kind ('l' lease, 't' timeout,
 --           '' none) 6 1 for a claim with several members or units, else 0 7 units
+--           8 the version of the shard's caps when no level of the path had one, else -1
 --   own     score attempt queued generation size
 
 local CLAIM = 27
 local OWN = '>dI4I6I6I4'
 
-local function common_of(session, path, started, deadline, kind, holder, units)
-  local packed = pack({ session, path, started, deadline, kind, holder, units })
+local function common_of(session, path, started, deadline, kind, group, units, uncapped)
+  local packed = pack({ session, path, started, deadline, kind, group, units, uncapped })
   return struct.pack('>I2', #packed) .. packed
 end
 
@@ -23,11 +24,13 @@ local function entry_of(claim, common, score, attempt, queued, gen, size, opts)
   return claim .. common .. struct.pack(OWN, score, attempt, queued, gen, size) .. (opts or '')
 end
 
---- Read the claim and the common part of an entry; `own` reads the rest when it is needed.
-local function open_entry(raw)
+--- Read the common part of an entry (into `run`, where one is given); `own` reads the rest when it is needed.
+local function open_entry(raw, run)
   local n = byte(raw, CLAIM + 1) * 256 + byte(raw, CLAIM + 2)
   local packed = sub(raw, CLAIM + 3, CLAIM + 2 + n)
-  return { raw = raw, c = unpack_once(packed), at = CLAIM + 3 + n }
+  run = run or {}
+  run.raw, run.c, run.at = raw, unpack_once(packed), CLAIM + 3 + n
+  return run
 end
 
 local OWN_SIZE = 28
@@ -62,12 +65,17 @@ local function units_freed(run)
   return c[7]
 end
 
-local function free_units(path, units)
-  count_units(path, -units)
+--- Units are free again. Only levels with a cap may become eligible by that: the others are not even looked at
+-- when the claim saw no cap and no cap was set since.
+local function free_units(path, units, uncapped)
+  count(path, 'x', -units)
   idle[path] = true
   local c = chain(path)
   for i = 1, #c do
-    if node(c[i]).cap then
+    local n = nodes[c[i]]
+    if n then n.running = n.running - units
+    elseif uncapped ~= meta.capver then n = node(c[i]) end
+    if n and n.cap then
       dirty[c[i]] = true
       wake_later(c[1], units)
     end
@@ -77,17 +85,19 @@ end
 --- Take down many runs at once: `list` holds {key, queue, id, e}. What becomes of the jobs is not decided here.
 local function end_runs(list)
   if not list[1] then return end
-  local keys, paths, deadlines = {}, {}, {}
+  local keys, paths, caps, deadlines = {}, {}, {}, {}
   for i = 1, #list do
     local run = list[i]
     local c = run.e.c
     keys[i] = run.key
     if c[4] ~= 0 then deadlines[#deadlines + 1] = run.key end
-    paths[c[2]] = (paths[c[2]] or 0) + units_freed(run)
+    local path = c[2]
+    paths[path] = (paths[path] or 0) + units_freed(run)
+    if caps[path] == nil then caps[path] = c[8] elseif caps[path] ~= c[8] then caps[path] = -1 end
   end
   many('HDEL', K .. 'run', keys)
   many('ZREM', K .. 'dl', deadlines)
-  for path, units in pairs(paths) do free_units(path, units) end
+  for path, units in pairs(paths) do free_units(path, units, caps[path]) end
   if call('EXISTS', K .. 'marks') == 1 then many('HDEL', K .. 'marks', keys) end
   if call('EXISTS', K .. 'pr') == 1 then many('HDEL', K .. 'pr', keys) end
 end

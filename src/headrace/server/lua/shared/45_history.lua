@@ -17,7 +17,7 @@ end
 --- An end without an attempt (a waiting job was cancelled).
 local function event_waiting(kind, queue, id, job, note)
   if meta.hist == 0 then return end
-  local common = common_of('', path_of(queue, job.lane), 0, 0, '', '', 1)
+  local common = common_of('', path_of(queue, job.lane), 0, 0, '', 0, 1, -1)
   local raw = entry_of(string.rep(' ', CLAIM), common, 0, 0, job.queued, job.gen, #job.rec - job.at)
   event(kind, { key = queue .. '/' .. id, e = { raw = raw } }, note)
 end

@@ -231,9 +231,6 @@ local function flush(answer, seen)
       if by ~= 0 then call('HINCRBY', K .. 'n:' .. path, field, by) end
     end
   end
-  for parent, levels in pairs(turns) do
-    for level, turn in pairs(levels) do call('HSET', K .. 'n:' .. parent, 'v' .. level, turn) end
-  end
   local set = {}
   if events[1] then write_history(set) end
   if seq ~= meta.seq then set[#set + 1] = 'seq'; set[#set + 1] = seq end

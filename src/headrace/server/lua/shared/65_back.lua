@@ -69,12 +69,15 @@ local function end_parked(run, job, counts)
   return 'P'
 end
 
---- Whether a rule stops a task (E21).
+--- Until when rules stop a task (E21): nil when none does, infinity when nothing but a person ends it.
 local function task_stopped(task)
   local rule = meta.trules > 0 and call('HGET', K .. 'rules', task)
-  if not rule then return false end
+  if not rule then return nil end
   rule = unpack_(rule)
-  return (rule_active(rule.p) or rule_active(rule.b)) ~= nil
+  local p, b = rule_active(rule.p), rule_active(rule.b)
+  if not (p or b) then return nil end
+  if (p and p.until_ == 0) or (b and b.until_ == 0) then return math.huge end
+  return max(p and p.until_ or 0, b and b.until_ or 0)
 end
 
 --- Parked jobs of these tasks come back, at most `limit`.
@@ -99,10 +102,15 @@ local function unpark(tasks, limit)
   end
 end
 
---- No rule stops a task any more: what is parked with it now comes back, some at once, the rest by a timer.
+--- The rules of a task changed, or ended. What is parked with it comes back, some now, the rest by a timer
+-- (`left` counts them down); while it is stopped, the timer is set to when that ends.
 local function resume_task(task, left)
-  if task_stopped(task) then return end
-  left = left > 0 and left or call('ZCARD', K .. 'p:' .. task)
+  local ends, timer = task_stopped(task), '\t0\t' .. task
+  if ends then return ends < math.huge and call('ZADD', K .. 'timers', ends, timer) end
+  if left == 0 then
+    call('ZREM', K .. 'timers', timer)
+    left = call('ZCARD', K .. 'p:' .. task)
+  end
   unpark({ task }, 200)
   if left > 200 then call('ZADD', K .. 'timers', now, string.format('\t%d\t', left - 200) .. task) end
 end

@@ -99,7 +99,6 @@ local function charge(steps, k, first, only_queue)
     local f, cost = s.front, 0
     if f.rival == f.level then
       cost = max(1, floor(k * UNIT / (s.own and 1 or s.node.weight) + 0.5))
-      note_turn(s.parent, f.level, f.turn)
     end
     if i == 1 and only_queue then
       dirty[s.seg] = true
@@ -117,9 +116,22 @@ local function add_claim(reply, key, claim, counts, rec)
   reply[n + 4] = rec
 end
 
+local HEX_DIGITS = { [0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f' }
+local HEX = {}
+for i = 0, 255 do
+  local high = (i - i % 16) / 16
+  HEX[i] = HEX_DIGITS[high] .. HEX_DIGITS[i % 16]
+end
+
 --- The id of the i-th claim of a turn: the worker's nonce and the shard's sequence, 27 characters.
 local function claim_id(spec, turn, i)
-  return spec.nonce .. '.' .. string.format('%010x', turn.first + (turn.group and 0 or i - 1))
+  local n = turn.first + (turn.group and 0 or i - 1)
+  local low = n % 256
+  if turn.high ~= n - low then
+    turn.high = n - low
+    turn.prefix = spec.nonce .. '.' .. string.format('%08x', turn.high / 256)
+  end
+  return turn.prefix .. HEX[low]
 end
 
 --- Note the starts of a turn in the log of a lane that has a rate.
@@ -164,13 +176,14 @@ local function take_turn(spec, left, taken)
   local used = group and left or k
   local ids = {}
   for i = 1, k do ids[i] = jobs[2 * i - 1] end
-  count_units(path, group and spec.units or k)
+  take_units(path, group and spec.units or k)
   count(path, 'r', -k)
   local turn = { queue = last.node.queue.path, path = path, ids = ids, jobs = jobs, first = next_seq(group and 1 or k),
-    group = group }
+    group = group, uncapped = meta.capver }
   taken[#taken + 1] = turn
   for i = 1, #steps do
     if steps[i].node.rn and not steps[i].own then log_starts(steps[i].node, spec, turn) end
+    if steps[i].node.cap then turn.uncapped = -1 end
   end
   charge(steps, k, next_one, spec.only)
   return used
@@ -205,7 +218,7 @@ local function start_run(spec, turn, i, rec, attempt)
   local timeout, common, ends = option(job, 't'), turn.common, turn.ends
   if timeout ~= -1 and (ends == 0 or now + timeout + 5000 < ends) then
     ends = now + timeout + 5000
-    common = common_of(spec.session, turn.path, now, ends, 't', turn.group and 1 or 0, spec.units)
+    common = common_of(spec.session, turn.path, now, ends, 't', turn.group and 1 or 0, spec.units, turn.uncapped)
   end
   return claim, entry_of(claim, common, score, attempt, queued, gen, #rec - job.at + 1, job.o), ends
 end
@@ -223,7 +236,7 @@ local function record_turns(spec, queue, turns_, reply, list)
   for t = 1, #turns_ do
     local turn = turns_[t]
     turn.ends = spec.lease > 0 and now + spec.lease or 0
-    turn.common = common_of(spec.session, turn.path, now, turn.ends, spec.lease > 0 and 'l' or '', turn.group and 1 or 0, spec.units)
+    turn.common = common_of(spec.session, turn.path, now, turn.ends, spec.lease > 0 and 'l' or '', turn.group and 1 or 0, spec.units, turn.uncapped)
     for i = 1, #turn.ids do
       at = at + 1
       local rec, key, c = recs[at], queue .. '/' .. ids[at], counts[at] and unpack_(counts[at])

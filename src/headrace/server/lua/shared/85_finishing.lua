@@ -67,7 +67,8 @@ local function finish_items(args, first, n)
     if raw and sub(raw, 1, CLAIM) == args[at + 1] and not seen[key] then
       seen[key] = true
       local queue, id = split(key)
-      local run = { i = i, key = key, queue = queue, id = id, e = open_entry(raw), op = args[at + 2], body = args[at + 3] }
+      local run = open_entry(raw, { i = i, key = key, queue = queue, id = id, op = args[at + 2], body = args[at + 3] })
+      run.e = run
       current[#current + 1] = run
       if run.op == 'c' then
         local d = done[queue]
