@@ -28,7 +28,7 @@ for i = 6, #args do
   if e and running_too then
     local counts = counts_of(call('HGET', K .. 't:' .. queue, id))
     counts.a = max(counts.a, e.attempt - 1)
-    counts.c = by
+    counts.c = by ~= '' and by or 'no reason was given'  -- an empty mark would look like none
     call('HSET', K .. 't:' .. queue, id, pack(counts))
     if e.c[1] ~= '' then call('HSET', K .. 'marks', key, e.c[1]) end
     letter = letter == 'h' and 'b' or 'm'
