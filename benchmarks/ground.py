@@ -72,13 +72,13 @@ class Ground:
             time.sleep(0.15)
 
     def watch_slow(self) -> None:
-        """From now on, remember how long each call takes."""
-        self.admin.config_set("slowlog-log-slower-than", 0)
+        """From now on, remember how long each longer call takes; not the short commands inside it, which are many."""
+        self.admin.config_set("slowlog-log-slower-than", 200)
         self.admin.config_set("slowlog-max-len", 100_000)
         self.admin.slowlog_reset()
 
     def calls_ms(self) -> list[float]:
-        """How long each call of a function took since `watch_slow`, in milliseconds, in order."""
+        """How long each longer call of a function took since `watch_slow`, in milliseconds, in order."""
         found = cast("list[dict[str, Any]]", self.admin.slowlog_get(-1))
         calls = [one for one in found if one["command"].startswith(b"FCALL")]
         return [one["duration"] / 1000 for one in sorted(calls, key=lambda one: one["id"])]

@@ -37,7 +37,7 @@ class Sizes:
 
 FULL: Final = Sizes()
 QUICK: Final = Sizes(
-    rounds=9, jobs=40_000, memory=(100_000,), waiting=(1_000, 10_000, 100_000), lane_counts=(1, 10, 10_000),
+    rounds=9, jobs=40_000, memory=(100_000,), waiting=(1_000, 10_000, 100_000), lane_counts=(1, 1_000, 10_000),
     probe=4_000, blocked=10_000, due=20_000, dead=2_000, wakes=100, trials=8, idle_seconds=6.0,
 )  # fmt: skip
 TINY: Final = Sizes(
