@@ -180,8 +180,7 @@ def test_who_leaves_early_is_not_missed(app: Headrace, crowd: Crowd, place: Plac
     async def leave() -> None:
         async with place.open(namespace) as other:
             waiting = asyncio.create_task(other.queue("q").alease(30, wait=None))
-            while not all(crowd.waiting()):
-                await asyncio.sleep(0.001)
+            await asyncio.to_thread(eventually, lambda: all(crowd.waiting()), "it waits")
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
