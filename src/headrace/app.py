@@ -171,7 +171,7 @@ class Headrace:
         """
         findings: list[str] = []
         for shard in range(self.shards):
-            findings += yield from auditing.audit(shard, repair)
+            findings += yield from auditing.audit(self._engine.site.namespace, shard, repair)
         if repair:
             yield from versions.prune_libraries(library().name, self.shards)
         return findings
@@ -223,10 +223,10 @@ def _check_level(durability: str | None) -> None:
 
 
 def _check_durability(wanted: str | None, found: str) -> None:
-    if wanted is None or found == "unknown":
+    disk, _, replicated = found.partition(", ")
+    if wanted is None or (wanted == "replicated" and replicated) or disk == "unknown":
         return
-    level = found.split("(", 1)[0]
-    if _LEVELS.index(level) < _LEVELS.index(wanted):
+    if wanted == "replicated" or _LEVELS.index(disk) < _LEVELS.index(wanted):
         raise ServerUnfit(
             f"durability={wanted!r} was asked for, the server promises {found!r}: change its appendonly, appendfsync "
             "or min-replicas-to-write setting, or ask for less"

@@ -6,12 +6,14 @@ a count of all records, which is only trusted when nothing changed in the meanti
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from headrace.protocol.steps import Arg, Call, Steps
+from headrace.protocol import keys
+from headrace.protocol.booting import boot
+from headrace.protocol.steps import Arg, Call, Command, Steps
 
 Counters: TypeAlias = dict[str, int]
 Findings: TypeAlias = list[str]
@@ -30,12 +32,16 @@ class _Auditor:
         call = Call("audit", self.shard, (part, path, cursor, int(self.repair), *more), readonly=True)
         return cast("list[Any]", (yield call))
 
+    def note(self, reply: list[Any]) -> None:
+        """Keep what a call found."""
+        self.findings += [text.decode(errors="replace") for text in reply[1:]]
+
     def part(self, part: str, path: str = "") -> Steps[int]:
         """All pages of a part; answers how much was found."""
         cursor, before = "", len(self.findings)
         while True:
             reply = yield from self.page(part, path, cursor)
-            self.findings += [text.decode(errors="replace") for text in reply[1:]]
+            self.note(reply)
             cursor = reply[0].decode()
             if not cursor:
                 return len(self.findings) - before
@@ -116,10 +122,10 @@ class _Auditor:
         return True
 
 
-def audit(shard: int, repair: bool) -> Steps[Findings]:
+def audit(namespace: str, shard: int, repair: bool) -> Steps[Findings]:
     """Audit one shard; answers what was found, in words."""
     auditor = _Auditor(shard, repair)
-    yield from _types(auditor)
+    yield from _types(auditor, namespace)
     yield from auditor.part("runs")
     yield from auditor.part("clocks")
     for queue in (yield from auditor.children("")):
@@ -128,20 +134,39 @@ def audit(shard: int, repair: bool) -> Steps[Findings]:
     return auditor.findings
 
 
-def _types(auditor: _Auditor, path: str = "") -> Steps[None]:
-    yield from auditor.part("types", path)
-    if path.count("/") < 2:
-        for child in (yield from auditor.children(path)):
-            yield from _types(auditor, child)
+_KINDS = "zincjtehfgpw"  # the first letters of keys that carry a name: see `check_type` in audit.lua
 
 
-def quarantine(shards: Iterable[int]) -> Steps[Findings]:
+def _types(auditor: _Auditor, namespace: str) -> Steps[None]:
+    """Look at every key of the shard, also of queues that are not known yet."""
+    yield from auditor.part("types")
+    start = keys.tag(namespace, auditor.shard)
+    cursor = "0"
+    while True:
+        words = ("SCAN", cursor, "MATCH", _glob(start) + f"[{_KINDS}]:*", "COUNT", "1000")
+        reply = cast("list[Any]", (yield Command(auditor.shard, words)))
+        names = [cast("bytes", key)[len(start.encode()) :] for key in reply[1]]
+        for i in range(0, len(names), 200):
+            found = yield from auditor.page("types", "", "", *names[i : i + 200])
+            auditor.note(found)
+        cursor = reply[0].decode()
+        if cursor == "0":
+            return
+
+
+def _glob(text: str) -> str:
+    return "".join("\\" + c if c in "*?[]\\" else c for c in text)
+
+
+def quarantine(namespace: str, shards: int) -> Steps[Findings]:
     """Move keys of a foreign type out of the way, then mend what they left."""
     findings: Findings = []
-    for shard in shards:
+    for shard in range(shards):
         auditor = _Auditor(shard, repair=True)
-        yield from _types(auditor)
+        auditor.note((yield from auditor.page("types", "", "")))
+        yield from boot(shards)  # when it was meta that had to go
+        yield from _types(auditor, namespace)
         if auditor.findings:
             findings += auditor.findings
-            findings += yield from audit(shard, repair=True)
+            findings += yield from audit(namespace, shard, repair=True)
     return findings

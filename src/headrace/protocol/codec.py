@@ -77,8 +77,8 @@ def _encoded(value: Any, what: str) -> bytes:
         raise PayloadError(f"{what} cannot be encoded: {error}") from None
     except (TypeError, NotImplementedError) as error:
         raise PayloadError(
-            f"{what} cannot be encoded: {error or type(value).__name__}. Pass JSON-like values, bytes, dataclasses, "
-            "msgspec structs, pydantic models, datetime, Decimal or UUID"
+            f"{what} cannot be encoded: {str(error) or type(value).__name__}. Pass JSON-like values, bytes, "
+            "dataclasses, msgspec structs, pydantic models, datetime, Decimal or UUID"
         ) from None
     except RecursionError:
         raise PayloadError(f"{what} is nested too deep (the limit is {MAX_DEPTH} levels), or contains itself") from None

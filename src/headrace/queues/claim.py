@@ -143,11 +143,14 @@ class Claim:
         return letter == claiming.COMPLETED
 
     def _retry(self, error: object = None, *, at: Time | None = None, delay: Duration | None = None) -> Steps[str]:
-        """Count a failure and put the job back: at your time, else after its backoff. Answers the new status."""
+        """Count a failure and put the job back: at your time, else after its backoff.
+
+        Answers "waiting" (it will run again), "failed" (its budget was spent) or "cancelled".
+        """
         return _STATUS[(yield from self._send("r", _body(error, at, delay)))]
 
     def _fail(self, error: object = None) -> Steps[str]:
-        """End the job as failed for good, whatever is left of its budget. Answers the new status."""
+        """End the job as failed for good, whatever is left of its budget. Answers "failed", or "cancelled"."""
         return _STATUS[(yield from self._send("f", _body(error, None, None)))]
 
     def _release(self, delay: Duration = 0) -> Steps[str]:
@@ -158,14 +161,15 @@ class Claim:
         """Give up as a crashed worker would, but at once: counted as a stall, the job goes to the next worker."""
         return _STATUS[(yield from self._send("a"))]
 
-    def _extend(self, seconds: Duration) -> Steps[None]:
-        """Make the lease end `seconds` from now."""
+    def _extend(self, seconds: Duration) -> Steps[bool]:
+        """Make the lease end `seconds` from now; False when the job was cancelled meanwhile: better stop."""
         ms = duration_ms(seconds, "seconds")
         started = clock.monotonic()
         kept = yield from claiming.extend(self._claimed.key, self._claimed.claim, ms, self.shard)
         if not kept.current:
             raise self._lost()
         self.deadline = started + ms / 1000
+        return kept.cancelled is None
 
     def _report(self, done: float | None = None, text: str = "") -> Steps[bool]:
         """Say how far the job is (0..1) and what it does; visible to everybody. False when it was cancelled."""

@@ -37,7 +37,8 @@ class Engine:
             self.ground = self.site.run(boot(self.ring.shards))
         except ForeignKey as error:
             log.error("%s: moving it out of the way", error)
-            self.site.run(quarantine(range(self.ring.shards)))
+            self.site.run(quarantine(self.site.namespace, self.ring.shards))
+            self.ground = self.site.run(boot(self.ring.shards))
         return self.site.run(steps())
 
     async def arun(self, steps: Callable[[], Steps[R]]) -> R:
@@ -49,7 +50,8 @@ class Engine:
             self.ground = await self.site.arun(boot(self.ring.shards))
         except ForeignKey as error:
             log.error("%s: moving it out of the way", error)
-            await self.site.arun(quarantine(range(self.ring.shards)))
+            await self.site.arun(quarantine(self.site.namespace, self.ring.shards))
+            self.ground = await self.site.arun(boot(self.ring.shards))
         return await self.site.arun(steps())
 
 

@@ -73,14 +73,18 @@ def _position(reason: Reason) -> str:
     return f"{d['ahead']} jobs before it in {d['path']}{lanes}; waiting since {_clock(reason.since)}"
 
 
+def _where(session: str) -> str:
+    return f"in session {session}" if session else "under a lease by hand"
+
+
 def _running(reason: Reason) -> str:
     d = reason.details
-    return f"attempt {d['attempt']} runs in session {d['session']} since {_clock(reason.since)}"
+    return f"attempt {d['attempt']} runs {_where(d['session'])} since {_clock(reason.since)}"
 
 
 def _twin(reason: Reason) -> str:
-    session = reason.details["session"]
-    return f"the earlier job with this id is still running in session {session}, since {_clock(reason.since)}"
+    where = _where(reason.details["session"])
+    return f"the earlier job with this id still runs {where}, since {_clock(reason.since)}"
 
 
 def _no_handler(reason: Reason) -> str:

@@ -27,6 +27,7 @@ class Facts:
     is_primary: bool
     eviction: str
     durability: str
+    replicas: int = 0
 
 
 def epoch_of(info: bytes) -> str:
@@ -40,13 +41,15 @@ def _look(endpoint: Endpoint, retry_for: float) -> Moves[Facts]:
     if "redis_version" not in info:
         raise ProtocolError(f"the server at {endpoint.where} gave an INFO without a version")
     engine = "Valkey" if info.get("server_name") == "valkey" or "valkey_version" in info else "Redis"
+    durability, replicas = yield from _durability(endpoint, info)
     return Facts(
         engine=engine,
         version=info.get("valkey_version", info["redis_version"]) if engine == "Valkey" else info["redis_version"],
         is_cluster=info.get("cluster_enabled") == "1",
         is_primary=info.get("role", "master") == "master",
         eviction=info.get("maxmemory_policy", "noeviction"),
-        durability=(yield from _durability(endpoint, info)),
+        durability=durability,
+        replicas=replicas,
     )
 
 
@@ -92,24 +95,25 @@ def survey(topology: Topology, retry_for: float) -> Moves[list[Facts]]:
 
 
 def weakest(facts: list[Facts]) -> str:
-    """The durability that holds for every shard: that of the least durable server."""
+    """The durability that holds for every shard: the least durable server's, and the fewest replicas asked for."""
     order = ["unknown", "memory", "everysec", "always"]
-    levels = {fact.durability for fact in facts}
-    return min(levels, key=lambda level: order.index(level) if level in order else len(order))
+    level = min((fact.durability for fact in facts), key=order.index)
+    replicas = min(fact.replicas for fact in facts)
+    return f"{level}, replicated({replicas})" if replicas else level
 
 
-def _durability(endpoint: Endpoint, info: dict[str, str]) -> Moves[str]:
+def _durability(endpoint: Endpoint, info: dict[str, str]) -> Moves[tuple[str, int]]:
+    """How writes reach the disk, and how many replicas must keep up for the server to take them."""
     reply = yield Send(endpoint, pack("CONFIG", "GET", "appendfsync", "min-replicas-to-write"))
     if not isinstance(reply, list):
-        return "memory" if info.get("aof_enabled") == "0" else "unknown"
+        return "memory" if info.get("aof_enabled") == "0" else "unknown", 0
     words = [word.decode() for word in cast("list[bytes]", reply)]
     config = dict(zip(words[::2], words[1::2], strict=True))
-    if (replicas := int(config.get("min-replicas-to-write", "0"))) > 0:
-        return f"replicated({replicas})"
+    replicas = int(config.get("min-replicas-to-write", "0"))
     if info.get("aof_enabled") != "1":
-        return "memory"
+        return "memory", replicas
     # "no" leaves it to the operating system when to write: that promises no more than memory does.
-    return {"always": "always", "everysec": "everysec"}.get(config.get("appendfsync", ""), "memory")
+    return {"always": "always", "everysec": "everysec"}.get(config.get("appendfsync", ""), "memory"), replicas
 
 
 def _ask(endpoint: Endpoint, retry_for: float, *words: str) -> Moves[bytes]:

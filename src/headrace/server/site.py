@@ -65,7 +65,7 @@ class Site:
 
     @property
     def durability(self) -> str:
-        """What the store promises: memory, everysec, always, replicated(n) or unknown; of several, the weakest."""
+        """What the store promises: memory, everysec, always or unknown, and "replicated(n)"; of several the weakest."""
         return weakest(self._facts)
 
     @property
@@ -90,9 +90,9 @@ class Site:
 
     def boot_line(self) -> str:
         """One line: where we are connected, and how durable that is."""
-        level = self.durability
-        promise = _PROMISES.get(level, "refused unless that many replicas are connected")
-        return f"connected to {self.where}; durability: {level} ({promise})"
+        disk, _, replicated = self.durability.partition(", ")
+        promise = _PROMISES[disk] + ("; refused unless that many replicas keep up" if replicated else "")
+        return f"connected to {self.where}; durability: {self.durability} ({promise})"
 
     def run(self, steps: Steps[R]) -> R:
         """Run an operation; blocks. From any thread."""

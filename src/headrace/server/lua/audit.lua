@@ -2,7 +2,7 @@
 -- Flags: allow-oom
 -- Keys: {tag}meta
 -- Arguments: part, path or queue, cursor ('' to begin), repair (1 | 0), more
---   types     keys of a foreign type: the shard's own, then those of the children of `path`   (moved away)
+--   types     keys of a foreign type: the shard's own, or those that `more` names              (moved away)
 --   jobs      records of a queue that stand in no place, or in several                         (put right)
 --   held      twins of a queue whose running one is gone                                       (released)
 --   lane      entries of a path that belong to no job                                          (removed)
@@ -15,7 +15,7 @@
 -- Replies: {cursor or '' at the end, a finding in words, ...}
 -- Events: none
 local part, path, cursor, repair = args[1], args[2], args[3], args[4] == '1'
-if part == 'types' and path == '' and cursor == '' then
+if part == 'types' and #args < 5 then
   if not call then borrow() end
   local is = call('TYPE', keys[1]).ok
   if is ~= 'hash' and is ~= 'none' then
@@ -42,23 +42,20 @@ local function check_type(name, wanted)
   if repair then call('RENAME', K .. name, K .. 'foreign:' .. name .. ':' .. now) end
 end
 
+local OWN_KEYS = { run = 'hash', due = 'zset', timers = 'zset', dl = 'zset', chores = 'zset', waiters = 'zset', watch = 'zset',
+  hist = 'stream', sessions = 'set', parked = 'set', rules = 'hash', kc = 'hash', marks = 'hash', pr = 'hash', ['c:'] = 'set',
+  ['i:'] = 'zset' }
+local BY_LETTER = { z = 'zset', i = 'zset', n = 'hash', c = 'set', j = 'hash', t = 'hash', e = 'hash', h = 'hash', f = 'zset',
+  g = 'zset', p = 'zset', w = 'zset' }
+
 function parts.types()
-  if path == '' and cursor == '' then
-    for name, wanted in pairs({ run = 'hash', due = 'zset', timers = 'zset', dl = 'zset', chores = 'zset', waiters = 'zset',
-      watch = 'zset', hist = 'stream', sessions = 'set', parked = 'set', rules = 'hash', kc = 'hash', marks = 'hash', pr = 'hash', ['c:'] = 'set',
-      ['i:'] = 'zset', ['w:*'] = 'zset' }) do check_type(name, wanted) end
+  if #args < 5 then
+    for name, wanted in pairs(OWN_KEYS) do check_type(name, wanted) end
   end
-  scan('SSCAN', K .. 'c:' .. path, function(seg)
-    local child = path == '' and seg or path .. '/' .. seg
-    for kind, wanted in pairs({ n = 'hash', z = 'zset', i = 'zset', c = 'set', g = 'zset' }) do
-      check_type(kind .. ':' .. child, wanted)
-    end
-    if path == '' then
-      for kind, wanted in pairs({ j = 'hash', t = 'hash', e = 'hash', h = 'hash', f = 'zset', w = 'zset' }) do
-        check_type(kind .. ':' .. child, wanted)
-      end
-    end
-  end)
+  for i = 5, #args do
+    local wanted = sub(args[i], 2, 2) == ':' and BY_LETTER[sub(args[i], 1, 1)]
+    if wanted then check_type(args[i], wanted) end
+  end
 end
 
 --- The places that know a job, strongest first.

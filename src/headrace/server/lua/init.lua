@@ -17,5 +17,8 @@ if m[1] then
   return { tonumber(m[1]), tonumber(m[2]), m[3], 0 }
 end
 local shards = max(1, tonumber(args[1]))
-call('HSET', k, 'format', FORMAT, 'shards', shards, 'epoch', args[2], 'seq', 0, 'hist', 1, 'lease', 10000)
+-- The sequence begins beyond all that a lost shard may have handed out, so that no generation or claim comes again.
+local first = max(0, (clock(sub(k, 1, -5)) - 1767225600000) * 10)
+call('HSET', k, 'format', FORMAT, 'shards', shards, 'epoch', args[2], 'seq', string.format('%.0f', first), 'hist', 1,
+  'lease', 10000)
 return { FORMAT, shards, args[2], 1 }

@@ -1,5 +1,5 @@
 -- Set up a queue, group or lane at run time; what an argument does not name stays as it is.
--- Flags: none
+-- Flags: allow-oom
 -- Keys: {tag}meta
 -- Arguments: channel, number, path, msgpack of settings: c cap, rn/rw rate and window ms, p priority, w weight,
 --   q quantum (-1: none), ag aging ms (queues), nb not before, fh options of failure jobs (a map; '-' off), forget

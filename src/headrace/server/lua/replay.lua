@@ -1,5 +1,5 @@
 -- Put dead letters back in line with fresh counts, or delete them.
--- Flags: none
+-- Flags: allow-oom
 -- Keys: {tag}meta
 -- Arguments: channel, number, queue, "replay" | "drop", at most, id, ... (none: the oldest ones)
 -- Replies: the number of jobs

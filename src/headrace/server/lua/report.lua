@@ -1,5 +1,5 @@
 -- Say how far a running job is: kept while it runs.
--- Flags: none
+-- Flags: allow-oom
 -- Keys: {tag}meta
 -- Arguments: "queue/id", claim, progress (opaque)
 -- Replies: {1, cancelled by or ''}, or {0} when the claim is not current

@@ -1,5 +1,5 @@
 -- Wait for the end of a job: what `look` answers when it has ended, else its end will be published.
--- Flags: none
+-- Flags: allow-oom
 -- Keys: {tag}meta
 -- Arguments: queue, id, generation (0: the latest), ms to watch for
 -- Replies: what `look` replies, or nothing while the job goes on; published on {tag}done:<queue>/<id> then

@@ -13,6 +13,7 @@
 --   own     score attempt queued generation size
 
 local CLAIM = 27
+local GRACE = 5000   -- what a worker gets beyond a job's timeout, to end the attempt itself
 local OWN = '>dI4I6I6I4'
 
 local function common_of(session, path, started, deadline, kind, group, units, uncapped)

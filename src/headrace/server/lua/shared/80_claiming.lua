@@ -149,9 +149,33 @@ end
 --- What the walk found at its end may not start, or is not there: put the index right, and look again unless
 -- this is all that the session serves.
 local function dead_end(spec, steps)
-  for i = 1, #steps do place(steps[i].node.path) end
+  for i = #steps, 1, -1 do
+    if steps[i].own then settle(steps[i].parent, '') else place(steps[i].node.path) end
+  end
   if spec.only and not call('ZSCORE', K .. 'i:', spec.only.seg) then return nil end
   return 0
+end
+
+local SIFTED = 200
+
+--- Of jobs just popped, those of stopped tasks go to wait with their task: no turn, start or unit is spent on them.
+local function sift(spec, queue, path, jobs)
+  local ids, kept = {}, {}
+  for i = 1, #jobs, 2 do ids[#ids + 1] = jobs[i] end
+  local recs = hmget(K .. 'j:' .. queue, ids)
+  for i = 1, #ids do
+    local job = recs[i] and parse(recs[i])
+    local task = job and option(job, 'n')
+    if task and task_stopped(task) then
+      put_parked(queue, ids[i], job, jobs[2 * i])
+      count(path, 'r', -1)
+      spec.sifted = spec.sifted + 1
+    else
+      kept[#kept + 1] = ids[i]
+      kept[#kept + 1] = jobs[2 * i]
+    end
+  end
+  return kept
 end
 
 --- One turn: take jobs of one lane. Answers how many units were used, or nil when nothing may start.
@@ -171,6 +195,7 @@ local function take_turn(spec, left, taken)
   local wanted = group and spec.members or min(room, plain and left or left - spec.ahead)
   local limit, level = turn_limit(steps, min(wanted, starts))
   local jobs, next_one = pop_jobs(path, limit, level)
+  if meta.trules > 0 then jobs = sift(spec, last.node.queue.path, path, jobs) end
   local k = #jobs / 2
   if k == 0 then return dead_end(spec, steps) end
   local used = group and left or k
@@ -189,21 +214,10 @@ local function take_turn(spec, left, taken)
   return used
 end
 
---- Whether a job may start: jobs of tasks that are stopped wait with their task, those without a record never were.
-local function admit(rec)
-  if not rec then return false end
-  local task = meta.trules > 0 and option(parse(rec), 'n')
-  return not (task and task_stopped(task))
-end
-
---- A job that was taken but may not start goes back to wait with its task; without a record it is nothing.
-local function turn_away(run, rec)
+--- An entry that was taken but has no record never was a job: a stranger's hand put it there.
+local function turn_away(run)
   end_runs({ run })
-  if rec then
-    end_parked(run, parse(rec), counts_of(call('HGET', K .. 't:' .. run.queue, run.id)))
-  else
-    return_start(run.e, run.id)
-  end
+  return_start(run.e, run.id)
 end
 
 --- The entry of a run, and when it must end by itself (0: with its session).
@@ -216,8 +230,8 @@ local function start_run(spec, turn, i, rec, attempt)
   end
   local job = parse(rec)
   local timeout, common, ends = option(job, 't'), turn.common, turn.ends
-  if timeout ~= -1 and (ends == 0 or now + timeout + 5000 < ends) then
-    ends = now + timeout + 5000
+  if timeout ~= -1 and (ends == 0 or now + timeout + GRACE < ends) then
+    ends = now + timeout + GRACE
     common = common_of(spec.session, turn.path, now, ends, 't', turn.group and 1 or 0, spec.units, turn.uncapped)
   end
   return claim, entry_of(claim, common, score, attempt, queued, gen, #rec - job.at + 1, job.o), ends
@@ -246,19 +260,19 @@ local function record_turns(spec, queue, turns_, reply, list)
         deadlines[#deadlines + 1] = ends
         deadlines[#deadlines + 1] = key
       end
-      if rec and (meta.trules == 0 or admit(rec)) then
+      if rec then
         add_claim(reply, key, claim, c, rec)
         list[#list + 1] = key
         list[#list + 1] = claim
       else
-        away[#away + 1] = { run = { key = key, queue = queue, id = ids[at], e = own(open_entry(raw)) }, rec = rec }
+        away[#away + 1] = { key = key, queue = queue, id = ids[at], e = own(open_entry(raw)) }
       end
     end
     if turn.group then call('HSET', K .. 'kc', claim_id(spec, turn, 1), #turn.ids) end
   end
   many('HSET', K .. 'run', runs)
   many('ZADD', K .. 'dl', deadlines)
-  for i = 1, #away do turn_away(away[i].run, away[i].rec) end
+  for i = 1, #away do turn_away(away[i]) end
 end
 
 --- The reply of an earlier claim again, made of what is still claimed by it.
@@ -295,14 +309,15 @@ local function claim_jobs(spec)
   local taken, left = {}, spec.n + spec.ahead
   if spec.serves and meta.died[spec.session] then left = 0 end -- in this very call: what it took would be nobody's
   local tries = 0
-  while left > 0 and tries < 50 do
+  while left > 0 and tries < 50 and spec.sifted < SIFTED do
+    local sifted = spec.sifted
     local ok, used = pcall(take_turn, spec, left, taken)
     if not ok then
       if #taken == 0 then error(used) end
       break
     end
     if not used then break end
-    if used == 0 then tries = tries + 1 end
+    if used == 0 and spec.sifted == sifted then tries = tries + 1 end
     left = left - used
   end
   local reply, list = { -1, -1 }, {}
@@ -315,7 +330,8 @@ local function claim_jobs(spec)
     end
     record_turns(spec, queue, of_queue, reply, list)
   end
-  local due = next_due()
+  settle_dirty() -- a rate that was spent sets a timer
+  local due = spec.sifted < SIFTED and next_due() or now
   if due < math.huge then reply[1] = max(0, due - now) end
   if #list == 0 then
     if spec.wait > 0 then register_waiter(spec, due) end
@@ -334,7 +350,7 @@ end
 local function spec_of(args, at, session)
   local spec = { session = tonumber(args[at + 4]) > 0 and '' or session, n = tonumber(args[at + 2]), ahead = tonumber(args[at + 3]), lease = tonumber(args[at + 4]),
     wait = tonumber(args[at + 5]), waiter = args[at + 6], nonce = args[at + 7], members = tonumber(args[at + 8]),
-    units = tonumber(args[at + 9]), queues = '*' }
+    units = tonumber(args[at + 9]), queues = '*', sifted = 0 }
   if args[at + 10] ~= '*' then
     spec.queues = {}
     for i = at + 10, #args do spec.queues[#spec.queues + 1] = args[i] end
