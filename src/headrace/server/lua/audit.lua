@@ -158,7 +158,8 @@ function parts.children()
   scan('SSCAN', K .. 'c:' .. path, function(seg)
     local n = node(path == '' and seg or path .. '/' .. seg)
     local stands = call('ZSCORE', K .. 'i:' .. path, seg)
-    if (level_of(n) ~= nil) ~= (stands and true or false) then
+    local fires = tonumber(call('ZSCORE', K .. 'timers', n.path) or math.huge)
+    if (level_of(n) ~= nil) ~= (stands and true or false) and (stands or fires > now) then
       found(n.path .. (stands and ' stood in its index with nothing to start' or ' was missing in its index'))
       if repair then dirty[n.path] = true end
     end
