@@ -78,4 +78,5 @@ def _shown(request: pytest.FixtureRequest, real: Headrace) -> Generator[Headrace
         with asyncio.Runner(loop_factory=uvloop.new_event_loop if kind == "redis" else None) as loop:
             yield awaited(real, loop)
     if "dirty" not in request.fixturenames:
-        assert real.audit() == []
+        found = real.audit()
+        assert not found, found
