@@ -1,0 +1,107 @@
+"""What time does to the model: schedules, deadlines, dead sessions, expired dead letters; and sessions themselves."""
+
+from __future__ import annotations
+
+from math import inf
+
+from tests.model.jobs import AT_ONCE, Session
+from tests.model.model import Model
+
+
+def housekeep(model: Model) -> None:
+    """What each claim and heartbeat does first."""
+    _promote(model)
+    for task in [task for task, at in model.task_timers.items() if at <= model.now]:
+        rules_changed(model, task)
+    _reap(model)
+    _expire(model)
+
+
+def _promote(model: Model) -> None:
+    due = [job for job in model.jobs.values() if job.status == "due" and job.at[0] <= model.now]
+    for i, job in enumerate(sorted(due, key=lambda job: (job.at[0], job.key)), 1):
+        model.put(job, AT_ONCE, i=i)
+
+
+def _reap(model: Model) -> None:
+    now = model.now
+    if now - model.seen > model.longest_lease / 2 and model.seen > 0:
+        model.grace = now + model.longest_lease
+    late = [key for key, run in model.runs.items() if 0 < run.deadline <= now]
+    if now >= model.grace:
+        for name, session in model.sessions.items():
+            if session.deadline <= now and not session.dead:
+                session.dead = True
+                _stall(model, [key for key, run in model.runs.items() if run.session == name])
+    _stall(model, [key for key in late if key in model.runs])
+
+
+def _stall(model: Model, keys: list[str]) -> None:
+    """Several at once have no order among themselves, so those that lose their place share one."""
+    for key in keys:
+        run, job = model.take_down(key)
+        timeout = run.kind == "t" and (run.session not in model.sessions or not model.sessions[run.session].dead)
+        model.ended_badly(run, job, "o" if timeout else "s")
+
+
+def _expire(model: Model) -> None:
+    for key, job in list(model.jobs.items()):
+        keep = job.option("d")
+        if job.status == "failed" and keep != -1 and job.at[0] + keep <= model.now:
+            del model.jobs[key]
+
+
+def unpark(model: Model, tasks: tuple[str, ...] | list[str]) -> None:
+    """Jobs that wait with these tasks come back, unless a rule stops the task."""
+    for task in tasks:
+        if model.task_stopped(task) is None:
+            for job in model.jobs.values():
+                if job.status == "parked" and (job.option("n") or "") == task:
+                    job.status = "ready"
+
+
+def rules_changed(model: Model, task: str) -> None:
+    """What is parked with a task comes back when no rule stops it; a timer sees to it when one stops it for a while."""
+    ends = model.task_stopped(task)
+    model.task_timers.pop(task, None)
+    if ends is None:
+        unpark(model, [task])
+    elif ends < inf:
+        model.task_timers[task] = int(ends)
+
+
+def open_session(model: Model, name: str, lease: int, tasks: tuple[str, ...]) -> None:
+    """A new session."""
+    model.sessions[name] = Session(lease, model.now + lease, tasks)
+    model.longest_lease = max(model.longest_lease, lease)
+    unpark(model, tasks)
+    model.seen = model.now
+
+
+def close(model: Model, name: str) -> int:
+    """Its jobs go back; how many."""
+    keys = [key for key, run in model.runs.items() if run.session == name]
+    for key in keys:
+        run, job = model.take_down(key)
+        model.released(run, job, AT_ONCE)
+    model.sessions.pop(name, None)
+    model.seen = model.now
+    return len(keys)
+
+
+def heartbeat(model: Model, name: str) -> tuple[bool, list[str]]:
+    """Whether it lives, and the jobs that are to be cancelled."""
+    session = model.sessions.get(name)
+    if not session or session.dead:
+        return False, []
+    silent = model.now - model.seen > model.longest_lease / 2
+    late = session.deadline <= model.now and model.now >= model.grace and not silent
+    if not late:
+        session.deadline = model.now + session.lease
+    housekeep(model)
+    model.seen = model.now
+    if late:
+        return False, []
+    unpark(model, session.tasks)
+    marked = [key for key, run in model.runs.items() if run.session == name and model.jobs[key].counts.c]
+    return True, sorted(marked)
