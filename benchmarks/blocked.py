@@ -40,7 +40,7 @@ def run(sizes: Sizes) -> Iterator[Figure]:
             note = f"{least[0]:.1f} us of server time a call; one lane: {least[1]:.1f}"
             yield Figure(f"{what} {n:,} {kind} lanes / one", growth, "x", SAME, note=note)
         note = f"longest {max(calls):.1f} of {len(calls):,}"
-        yield Figure(f"calls that fill {n:,} {kind} lanes, p99", percentile(calls, 0.99), "ms", 5, note=note)
+        yield Figure(f"calls that fill {n:,} {kind} lanes, p90", percentile(calls, 0.9), "ms", 5, note=note)
 
 
 def _block(ground: Ground, n: int, settings: LaneSettings) -> None:
