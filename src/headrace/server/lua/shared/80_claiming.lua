@@ -103,6 +103,8 @@ local function charge(steps, k, first, only_queue)
     if i == 1 and only_queue then
       dirty[s.seg] = true
     elseif not settle(s.parent, s.seg, cost, f.score, i == #steps and first or nil) and i == 2 and only_queue then
+      local queue = steps[1].node
+      if queue.cap or queue.rn then dirty[s.parent] = true end
       return
     end
   end
