@@ -77,13 +77,15 @@ elseif status == 'ready' then
   local path = path_of(queue, job.lane)
   local c = chain(path)
   for i = 1, #c do say_level(c[i]) end
-  if seen[10] ~= '' then
-    local task = seen[10]
-    local rule = meta.trules > 0 and call('HGET', K .. 'rules', task)
-    rule = rule and unpack_(rule) or {}
+  local task = option(job, 'n')
+  local rule = task and meta.trules > 0 and call('HGET', K .. 'rules', task)
+  if rule then
+    rule = unpack_(rule)
     say_rule('task ' .. task, rule.b, 'blocked')
     say_rule('task ' .. task, rule.p, 'paused')
-    if not rule.b and not rule.p then say('no_handler', { task = task, since = job.queued }) end
+  end
+  if seen[10] ~= '' then
+    if not (rule and task_stopped(task)) then say('no_handler', { task = task, since = job.queued }) end
   else
     local rank = call('ZRANK', K .. 'z:' .. path, id) or 0
     if not anybody_listens() then say('nobody_listens', { queue = queue, since = job.queued }) end
