@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
+from typing import Literal
 
 from tests.model.jobs import Job, Run, chain
 from tests.model.model import Model
@@ -131,29 +132,23 @@ def claim(model: Model, session: str, want: Want, got: Claims) -> None:
         assert not left, f"the claim left {left} of which jobs may start"
 
 
+def set_deadline(model: Model, run: Run, lease: int) -> None:
+    """A lease from now on, or 0 for the session's; the job's timeout stays in force."""
+    timeout = model.jobs[run.key].option("t")
+    deadlines: list[tuple[int, Literal["l", "t"]]] = [(model.now + lease, "l")] if lease else []
+    if timeout != -1:
+        deadlines.append((run.started + timeout + 5000, "t"))
+    run.deadline, run.kind = min(deadlines, default=(0, ""))
+
+
 def _start(model: Model, session: str, want: Want, job: Job, one: Claimed) -> None:
     assert job.at[0] <= model.now
     attempt = job.counts.a + 1
     counts = (attempt, job.counts.f, job.counts.s, job.counts.o)
     assert one.counts == counts, f"{one.key} comes with counts {one.counts}, should with {counts}"
-    lease = model.now + want.lease if want.lease else 0
-    timeout = model.now + job.option("t") + 5000 if job.option("t") != -1 else 0
-    by_timeout = bool(timeout and (not lease or timeout < lease))
-    kind = "t" if by_timeout else "l" if lease else ""
-    deadline = timeout if by_timeout else lease
     group = want.members > 1 or want.units > 1
-    run = Run(
-        one.key,
-        one.claim,
-        "" if want.lease else session,
-        job.path,
-        job.place,
-        attempt,
-        deadline,
-        kind,
-        group,
-        want.units,
-    )
+    run = Run(one.key, one.claim, session, job.path, model.now, job.place, attempt, 0, "", group, want.units)
+    set_deadline(model, run, want.lease)
     model.runs[one.key] = run
     job.status = "running"
     for path in chain(job.path):

@@ -98,6 +98,7 @@ class Run:
     claim: str
     session: str
     path: str
+    started: int
     place: Place
     attempt: int
     deadline: int

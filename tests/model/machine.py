@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.model import asking, passing
-from tests.model.claiming import claim
+from tests.model.claiming import claim, set_deadline
 from tests.model.compare import compare, new_events
 from tests.model.invariants import problems
 from tests.model.model import Model
@@ -186,7 +186,7 @@ class Engine(RuleBasedStateMachine):
         assert self.shard.call("report", key, claim_id, "half")[0] == current
         assert self.shard.call("extend", key, claim_id, lease)[0] == current
         if run and current:
-            run.deadline, run.kind = self.model.now + lease, "l"
+            set_deadline(self.model, run, lease)
 
     # Sessions ------------------------------------------------------------------------------------------------
 
