@@ -55,13 +55,12 @@ class Hands:
         return keys.tag(self.namespace, shard) + name
 
     def __call__(self, command: str, name: str, *args: object, shard: int = 0) -> Any:
-        """One command on one key, on whatever node holds it."""
-        return self._on_node(command, self.key(name, shard), *args)
-
-    def _on_node(self, command: str, key: str, *args: object) -> Any:
+        """One command on one key, on whatever node holds it; MEMORY answers the bytes that it takes."""
+        key = self.key(name, shard)
+        words = ["MEMORY", "USAGE", key] if command == "MEMORY" else [command, key, *args]
         for client in self._clients:
             try:
-                return client.execute_command(command, key, *args)
+                return client.execute_command(*words)
             except MovedError:
                 continue
         raise AssertionError(f"no node holds {key}")

@@ -302,10 +302,7 @@ def hands_memory(hands: Hands) -> list[int]:
     """Bytes of every key of the namespace."""
     sizes: list[int] = []
     for shard in range(hands.place.shards):
-        for name in list(hands.names()):
-            if name.startswith("{"):
-                if not name.startswith(hands.key("", shard)):
-                    continue
-                name = name.removeprefix(hands.key("", shard))
-            sizes.append(int(hands._on_node("MEMORY", "USAGE", hands.key(name, shard)) or 0))  # pyright: ignore[reportPrivateUsage]
+        tag = hands.key("", shard)
+        names = [name.removeprefix(tag) for name in hands.names() if name.startswith(tag) or not name.startswith("{")]
+        sizes += [int(hands("MEMORY", name, shard=shard) or 0) for name in names]
     return sizes
