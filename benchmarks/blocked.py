@@ -19,7 +19,7 @@ KINDS: dict[str, LaneSettings] = {"capped": {"cap": 1}, "rate-spent": {"rate": "
 #: "Costs the same" leaves room for what a deeper index and a colder cache add.
 SAME = 1.3
 OPEN = "zz-open"
-ROUNDS, PROBE = 7, 150
+ROUNDS, PROBE = 5, 400
 
 
 def run(sizes: Sizes) -> Iterator[Figure]:
