@@ -39,6 +39,16 @@ def test_a_transition_says_what_goes_in_and_out() -> None:
             assert not missing, f"the header of {short(path)} names keys, arguments, reply and events; no {missing}"
 
 
+def test_no_line_is_too_long() -> None:
+    long = [
+        f"{short(path)}:{i}"
+        for path in SOURCES
+        for i, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if len(line) > 120
+    ]
+    assert not long, f"lines of at most 120 characters: {long}"
+
+
 def test_no_file_does_what_is_forbidden() -> None:
     for path in SOURCES:
         code = "\n".join(line.split("--", 1)[0] for line in path.read_text(encoding="utf-8").splitlines())

@@ -42,11 +42,11 @@ local function check_type(name, wanted)
   if repair then call('RENAME', K .. name, K .. 'foreign:' .. name .. ':' .. now) end
 end
 
-local OWN_KEYS = { run = 'hash', due = 'zset', timers = 'zset', dl = 'zset', chores = 'zset', waiters = 'zset', watch = 'zset',
-  hist = 'stream', sessions = 'set', parked = 'set', rules = 'hash', kc = 'hash', marks = 'hash', pr = 'hash', ['c:'] = 'set',
-  ['i:'] = 'zset' }
-local BY_LETTER = { z = 'zset', i = 'zset', n = 'hash', c = 'set', j = 'hash', t = 'hash', e = 'hash', h = 'hash', f = 'zset',
-  g = 'zset', p = 'zset', w = 'zset' }
+local OWN_KEYS = { run = 'hash', due = 'zset', timers = 'zset', dl = 'zset', chores = 'zset', waiters = 'zset',
+  watch = 'zset', hist = 'stream', sessions = 'set', parked = 'set', rules = 'hash', kc = 'hash', marks = 'hash',
+  pr = 'hash', ['c:'] = 'set', ['i:'] = 'zset' }
+local BY_LETTER = { z = 'zset', i = 'zset', n = 'hash', c = 'set', j = 'hash', t = 'hash', e = 'hash', h = 'hash',
+  f = 'zset', g = 'zset', p = 'zset', w = 'zset' }
 
 function parts.types()
   if #args < 5 then
@@ -247,7 +247,8 @@ function parts.totals()
   local v = call('HMGET', K .. 'n:' .. path, 'r', 'd', 'h', 'f', 'p', 'x')
   local t = {}
   for i = 1, 6 do t[i] = tonumber(v[i] or 0) end
-  reply[2] = pack({ r = t[1], d = t[2], h = t[3], f = t[4], p = t[5], x = t[6], records = call('HLEN', K .. 'j:' .. path) })
+  local records = call('HLEN', K .. 'j:' .. path)
+  reply[2] = pack({ r = t[1], d = t[2], h = t[3], f = t[4], p = t[5], x = t[6], records = records })
 end
 
 function parts.fix()

@@ -16,7 +16,8 @@ end
 --- A rule in force on a node: blocks before pauses.
 local function say_rule(path, blob, code)
   local r = rule_active(blob)
-  if r then say(code, { path = path, who = r.who, why = r.why, since = r.since, ends = r.until_ > 0 and r.until_ or nil }) end
+  if not r then return end
+  say(code, { path = path, who = r.who, why = r.why, since = r.since, ends = r.until_ > 0 and r.until_ or nil })
 end
 
 --- Up to ten jobs that run under a path: those found among the first thousand runs.
@@ -26,7 +27,9 @@ local function holders_of(path)
     local page = call('HSCAN', K .. 'run', cursor, 'COUNT', 100)
     for i = 1, #page[2], 2 do
       local at = open_entry(page[2][i + 1]).c[2]
-      if at == path or sub(at, 1, #path + 1) == path .. '/' then holders[#holders + 1] = select(2, split(page[2][i])) end
+      if at == path or sub(at, 1, #path + 1) == path .. '/' then
+        holders[#holders + 1] = select(2, split(page[2][i]))
+      end
       if #holders == 10 then return holders end
     end
     cursor = page[1]
@@ -48,7 +51,8 @@ end
 
 --- Whether any live session or waiter serves the queue.
 local function anybody_listens()
-  if call('ZCARD', K .. 'w:' .. queue) + call('ZCARD', K .. 'w:*') > 0 and call('ZCOUNT', K .. 'waiters', now, '+inf') > 0 then return true end
+  local named = call('ZCARD', K .. 'w:' .. queue) + call('ZCARD', K .. 'w:*')
+  if named > 0 and call('ZCOUNT', K .. 'waiters', now, '+inf') > 0 then return true end
   if node(queue).running > 0 then return true end
   for _, session in ipairs(call('SRANDMEMBER', K .. 'sessions', 200)) do
     local v = call('HMGET', K .. 'ss:' .. session, 'serves', 'dead')
@@ -90,7 +94,8 @@ elseif status == 'ready' then
     local rank = call('ZRANK', K .. 'z:' .. path, id) or 0
     if not anybody_listens() then say('nobody_listens', { queue = queue, since = job.queued }) end
     local parent, seg = parent_of(path)
-    say('position', { path = path, ahead = rank, lanes_ahead = parent ~= '' and call('ZRANK', K .. 'i:' .. parent, seg) or 0, since = job.queued })
+    local lanes_ahead = parent ~= '' and call('ZRANK', K .. 'i:' .. parent, seg) or 0
+    say('position', { path = path, ahead = rank, lanes_ahead = lanes_ahead, since = job.queued })
   end
 elseif status == 'stranded' then
   say('stranded', { since = seen[5] })

@@ -56,7 +56,9 @@ local function begin(keys, channel, number)
   local name = keys[1]
   K = sub(name, 1, -5)
   local m = call('HMGET', name, 'format', 'seq', 'a:' .. (channel or ''))
-  if not m[1] then refuse('NOSHARD', 'shard ' .. K .. ' holds no data: it was never initialised, or the server lost it') end
+  if not m[1] then
+    refuse('NOSHARD', 'shard ' .. K .. ' holds no data: it was never initialised, or the server lost it')
+  end
   if tonumber(m[1]) > FORMAT then
     refuse('UPGRADE', 'the data has format ' .. m[1] .. ', this version reads up to ' .. FORMAT)
   end

@@ -48,7 +48,8 @@ local function node(path)
   local n = nodes[path]
   if n then return n end
   local v = call('HMGET', K .. 'n:' .. path, 's', 'k', 'e', 't', 'o', 'x')
-  n = { path = path, k = tonumber(v[2] or 0), exists = v[3], t = v[4], o = v[5], nb = 0, running = tonumber(v[6] or 0) + (deltas[path] and deltas[path].x or 0), weight = 1, quantum = QUANTUM }
+  n = { path = path, k = tonumber(v[2] or 0), exists = v[3], t = v[4], o = v[5], nb = 0, weight = 1, quantum = QUANTUM,
+    running = tonumber(v[6] or 0) + (deltas[path] and deltas[path].x or 0) }
   if v[1] then
     local s = unpack_(v[1])
     n.settings, n.cap, n.rn, n.rw, n.prio, n.pa, n.bl = s, s.c, s.rn, s.rw, s.p, s.pa, s.bl
@@ -101,12 +102,18 @@ local function token_at(n)
   return tonumber(e[2]) + n.rw
 end
 
+--- When a rule in force ends by itself; 0 without a rule.
+local function rule_end(rule)
+  if not rule then return 0 end
+  return rule.until_ == 0 and math.huge or rule.until_
+end
+
 --- Why nothing may start under this node now, and when time alone ends that (nil: time does not).
 local function barrier(n)
   if n.pa or n.bl then
     local p, b = rule_active(n.pa), rule_active(n.bl)
     if p or b then
-      local ends = max(p and (p.until_ == 0 and math.huge or p.until_) or 0, b and (b.until_ == 0 and math.huge or b.until_) or 0)
+      local ends = max(rule_end(p), rule_end(b))
       return b and 'blocked' or 'paused', ends < math.huge and ends or nil
     end
   end
@@ -155,7 +162,8 @@ end
 --- The turn that a level has come to, where who enters it now starts: that of its first entry; when it has none,
 -- where the last one left it.
 local function turn_of_level(parent, level, band)
-  local e = call('ZRANGEBYSCORE', K .. 'i:' .. parent, level * band, '(' .. (level + 1) * band, 'WITHSCORES', 'LIMIT', 0, 1)
+  local index, from, to = K .. 'i:' .. parent, level * band, '(' .. (level + 1) * band
+  local e = call('ZRANGEBYSCORE', index, from, to, 'WITHSCORES', 'LIMIT', 0, 1)
   if e[1] then return tonumber(e[2]) - level * band end
   local last = call('HGET', K .. 'n:' .. parent, 'v')
   local l, turn = string.match(last or '', '^(%d+) (%d+)$')

@@ -11,7 +11,8 @@ local function event(kind, run, note, size_out)
   if meta.hist == 0 then return end
   note = note and sub(note, 1, 255) or ''
   local raw = run.e.raw
-  events[#events + 1] = struct.pack('>c1I2c0I2c0I6I4Bc0', kind, #run.key, run.key, #raw, raw, now, size_out or 0, #note, note)
+  local key = run.key
+  events[#events + 1] = struct.pack('>c1I2c0I2c0I6I4Bc0', kind, #key, key, #raw, raw, now, size_out or 0, #note, note)
 end
 
 --- An end without an attempt (a waiting job was cancelled).

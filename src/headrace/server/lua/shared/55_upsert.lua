@@ -9,7 +9,8 @@ local function decode_head(head)
   local h = unpack_(head)
   local opts = h[5]
   return { lane = h[1] or '', prio = h[2] or 50, at = h[4] and h[4] > 0 and now + h[4] or h[3] or 0,
-    opts = type(opts) == 'table' and next(opts) and pack(opts) or nil, d = h[6] or 1, a = h[7] or 1, c = h[8] or h[6] or 1, letters = h[9] or '' }
+    opts = type(opts) == 'table' and next(opts) and pack(opts) or nil, d = h[6] or 1, a = h[7] or 1,
+    c = h[8] or h[6] or 1, letters = h[9] or '' }
 end
 
 local function merged_time(old, new, how)
@@ -86,7 +87,8 @@ local function update_waiting(queue, id, old, rec, ask)
   end
   local stays = new.lane == old.lane and new.prio == old.prio
   if score and stays and at <= now then return old.gen end
-  if not score and stays and at <= now and call('ZSCORE', K .. 'p:' .. (option(new, 'n') or ''), queue .. '/' .. id) then
+  local with_task = K .. 'p:' .. (option(new, 'n') or '')
+  if not score and stays and at <= now and call('ZSCORE', with_task, queue .. '/' .. id) then
     return old.gen
   end
   take_waiting(queue, id, old)

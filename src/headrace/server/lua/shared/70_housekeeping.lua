@@ -52,7 +52,8 @@ local function reap_runs(list, field)
     if rec then
       local kind = field or (run.e.c[5] == 't' and TIMEOUT or STALL)
       local note = kind == TIMEOUT and 'TimeoutError' or 'StallError'
-      local text = kind == TIMEOUT and 'the attempt ran past its timeout' or 'the worker stopped without a word, or its lease ran out'
+      local text = kind == TIMEOUT and 'the attempt ran past its timeout'
+        or 'the worker stopped without a word, or its lease ran out'
       local error = '\2' .. pack({ type = note, message = text, session = run.e.c[1], attempt = run.e.attempt })
       end_badly(run, parse(rec), counts_of(call('HGET', K .. 't:' .. run.queue, run.id)), kind, error, nil, nil, note)
     end

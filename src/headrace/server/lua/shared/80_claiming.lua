@@ -1,114 +1,4 @@
--- Claiming: down the tree of lanes, always to the first entry of an index, so never past blocked work (E2-E4, E9).
---
--- The walk takes jobs in turns: a lane gives up to quantum * weight jobs, pays for them, and the next entry is
--- looked at. What was taken is written down at the end of the call, all at once.
---
--- spec: n, ahead, queues ("*" or a list), session, nonce, lease ms (by hand) or 0, members, units
-
---- First and second entry of an index: segment, level, turn, and the level that competes (or huge).
-local function front(parent, band)
-  local e = call('ZRANGE', K .. 'i:' .. parent, 0, 1, 'WITHSCORES')
-  if not e[1] then return nil end
-  local score = tonumber(e[2])
-  local level = floor(score / band)
-  local rival = e[4] and floor(tonumber(e[4]) / band) or math.huge
-  return { seg = e[1], level = level, turn = score - level * band, rival = rival, score = score }
-end
-
---- The queue to serve next among those the session serves.
-local function front_queue(queues)
-  if queues == '*' then return front('', BAND) end
-  local best, second, name
-  local scores = call('ZMSCORE', K .. 'i:', unpack(queues))
-  for i = 1, #queues do
-    local s = scores[i] and tonumber(scores[i])
-    if s and (not best or s < best) then best, second, name = s, best, queues[i]
-    elseif s and (not second or s < second) then second = s end
-  end
-  if not best then return nil end
-  local level = floor(best / BAND)
-  return { seg = name, level = level, turn = best - level * BAND, score = best,
-    rival = second and floor(second / BAND) or math.huge }
-end
-
---- Walk from a queue to the lane whose job goes first. Answers the steps taken: {parent, seg, node, front}.
-local function descend(first)
-  local steps = { { parent = '', seg = first.seg, node = node(first.seg), front = first } }
-  local n = steps[1].node
-  while n.k > 0 do
-    local f = front(n.path, n.band)
-    if not f then return nil, n end
-    if f.seg == '' then
-      steps[#steps + 1] = { parent = n.path, seg = '', node = n, front = f, own = true }
-      return steps
-    end
-    n = node(n.path .. '/' .. f.seg)
-    steps[#steps + 1] = { parent = steps[#steps].node.path, seg = f.seg, node = n, front = f }
-  end
-  return steps
-end
-
---- What may start along the steps: units (caps), starts (rates), and whether nothing limits or prefers at all.
-local function room_of(steps)
-  local units, starts, plain = math.huge, math.huge, true
-  for i = 1, #steps do
-    local n = steps[i].node
-    if not steps[i].own then
-      if n.cap then units, plain = min(units, n.cap - n.running), false end
-      if n.rn then starts, plain = min(starts, tokens(n)), false end
-      if n.prio then plain = false end
-    end
-  end
-  return units, starts, plain
-end
-
---- How many jobs this turn may take at most, and the last level of jobs that still goes before the competition.
-local function turn_limit(steps, wanted)
-  local limit, level, fixed = wanted, math.huge, false
-  for i = #steps, 1, -1 do
-    local s = steps[i]
-    local f = s.front
-    if f.rival == f.level then
-      limit = min(limit, max(1, floor((s.own and 1 or s.node.weight) * (s.own and QUANTUM or s.node.quantum))))
-    end
-    fixed = fixed or (s.node.prio and not s.own) or (i == 1 and s.node.aging)
-    if not fixed then level = min(level, f.rival == f.level and f.level or f.rival - 1) end
-  end
-  return limit, level
-end
-
---- Pop up to `limit` jobs that stand no lower than `level`: ids and their scores, and the first that stays.
-local function pop_jobs(path, limit, level)
-  local line = K .. 'z:' .. path
-  if level == math.huge then return call('ZPOPMIN', line, limit), nil end
-  local n = node(path)
-  local jobs = call('ZRANGE', line, 0, limit, 'WITHSCORES')
-  local k = min(#jobs / 2, limit)
-  while k > 1 and job_level(n.queue, tonumber(jobs[2 * k])) > level do k = k - 1 end
-  if k == 0 then return jobs, jobs end
-  call('ZREMRANGEBYRANK', line, 0, k - 1)
-  local first = { jobs[2 * k + 1], jobs[2 * k + 2] }
-  for i = #jobs, 2 * k + 1, -1 do jobs[i] = nil end
-  return jobs, first
-end
-
---- The steps pay for `k` jobs where they compete, innermost first, so that each index is right again.
-local function charge(steps, k, first, only_queue)
-  for i = #steps, 1, -1 do
-    local s = steps[i]
-    local f, cost = s.front, 0
-    if f.rival == f.level then
-      cost = max(1, floor(k * UNIT / (s.own and 1 or s.node.weight) + 0.5))
-    end
-    if i == 1 and only_queue then
-      dirty[s.seg] = true
-    elseif not settle(s.parent, s.seg, cost, f.score, i == #steps and first or nil) and i == 2 and only_queue then
-      local queue = steps[1].node
-      if queue.cap or queue.rn then dirty[s.parent] = true end
-      return
-    end
-  end
-end
+-- Claiming: what the turns took is written down, and the answer made (E9-E13).
 
 --- What a worker needs to know of a claimed job, four values: "queue/id", claim, counts, record.
 local function add_claim(reply, key, claim, counts, rec)
@@ -118,108 +8,14 @@ local function add_claim(reply, key, claim, counts, rec)
   reply[n + 4] = rec
 end
 
-local HEX_DIGITS = { [0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f' }
-local HEX = {}
-for i = 0, 255 do
-  local high = (i - i % 16) / 16
-  HEX[i] = HEX_DIGITS[high] .. HEX_DIGITS[i % 16]
-end
-
---- The id of the i-th claim of a turn: the worker's nonce and the shard's sequence, 27 characters.
-local function claim_id(spec, turn, i)
-  local n = turn.first + (turn.group and 0 or i - 1)
-  local low = n % 256
-  if turn.high ~= n - low then
-    turn.high = n - low
-    turn.prefix = spec.nonce .. '.' .. string.format('%08x', turn.high / 256)
-  end
-  return turn.prefix .. HEX[low]
-end
-
---- Note the starts of a turn in the log of a lane that has a rate.
-local function log_starts(n, spec, turn)
-  local starts = {}
-  for i = 1, #turn.ids do
-    starts[2 * i - 1] = now
-    starts[2 * i] = claim_id(spec, turn, i) .. ' ' .. turn.ids[i]
-  end
-  call('ZREMRANGEBYSCORE', K .. 'g:' .. n.path, '-inf', now - n.rw)
-  many('ZADD', K .. 'g:' .. n.path, starts)
-  call('PEXPIRE', K .. 'g:' .. n.path, n.rw + 1000)
-end
-
---- What the walk found at its end may not start, or is not there: put the index right, and look again unless
--- this is all that the session serves.
-local function dead_end(spec, steps)
-  for i = #steps, 1, -1 do
-    if steps[i].own then settle(steps[i].parent, '') else place(steps[i].node.path) end
-  end
-  if spec.only and not call('ZSCORE', K .. 'i:', spec.only.seg) then return nil end
-  return 0
-end
-
-local SIFTED = 200
-
---- Of jobs just popped, those of stopped tasks go to wait with their task: no turn, start or unit is spent on them.
-local function sift(spec, queue, path, jobs)
-  local ids, kept = {}, {}
-  for i = 1, #jobs, 2 do ids[#ids + 1] = jobs[i] end
-  local recs = hmget(K .. 'j:' .. queue, ids)
-  for i = 1, #ids do
-    local job = recs[i] and parse(recs[i])
-    local task = job and option(job, 'n')
-    if task and task_stopped(task) then
-      put_parked(queue, ids[i], job, jobs[2 * i])
-      count(path, 'r', -1)
-      spec.sifted = spec.sifted + 1
-    else
-      kept[#kept + 1] = ids[i]
-      kept[#kept + 1] = jobs[2 * i]
-    end
-  end
-  return kept
-end
-
---- One turn: take jobs of one lane. Answers how many units were used, or nil when nothing may start.
-local function take_turn(spec, left, taken)
-  local first = spec.only or front_queue(spec.queues)
-  if not first then return nil end
-  if spec.queues ~= '*' and #spec.queues == 1 then spec.only = first end
-  local steps, hollow = descend(first)
-  if not steps then return dead_end(spec, { { node = hollow } }) end
-  local last = steps[#steps]
-  local path = last.node.path
-  local room, starts, plain = room_of(steps)
-  if left <= spec.ahead and not plain then return nil end
-  if room < 1 or starts < 1 then return dead_end(spec, steps) end
-  if room < spec.units then return nil end
-  local group = spec.members > 1 or spec.units > 1
-  local wanted = group and spec.members or min(room, plain and left or left - spec.ahead)
-  local limit, level = turn_limit(steps, min(wanted, starts))
-  local jobs, next_one = pop_jobs(path, limit, level)
-  if meta.trules > 0 then jobs = sift(spec, last.node.queue.path, path, jobs) end
-  local k = #jobs / 2
-  if k == 0 then return dead_end(spec, steps) end
-  local used = group and left or k
-  local ids = {}
-  for i = 1, k do ids[i] = jobs[2 * i - 1] end
-  take_units(path, group and spec.units or k)
-  count(path, 'r', -k)
-  local turn = { queue = last.node.queue.path, path = path, ids = ids, jobs = jobs, first = next_seq(group and 1 or k),
-    group = group, uncapped = meta.capver }
-  taken[#taken + 1] = turn
-  for i = 1, #steps do
-    if steps[i].node.rn and not steps[i].own then log_starts(steps[i].node, spec, turn) end
-    if steps[i].node.cap then turn.uncapped = -1 end
-  end
-  charge(steps, k, next_one, spec.only)
-  return used
-end
-
 --- An entry that was taken but has no record never was a job: a stranger's hand put it there.
 local function turn_away(run)
   end_runs({ run })
   return_start(run.e, run.id)
+end
+
+local function common_in(spec, turn, ends, kind)
+  return common_of(spec.session, turn.path, now, ends, kind, turn.group and 1 or 0, spec.units, turn.uncapped)
 end
 
 --- The entry of a run, and when it must end by itself (0: with its session).
@@ -234,7 +30,7 @@ local function start_run(spec, turn, i, rec, attempt)
   local timeout, common, ends = option(job, 't'), turn.common, turn.ends
   if timeout ~= -1 and (ends == 0 or now + timeout + GRACE < ends) then
     ends = now + timeout + GRACE
-    common = common_of(spec.session, turn.path, now, ends, 't', turn.group and 1 or 0, spec.units, turn.uncapped)
+    common = common_in(spec, turn, ends, 't')
   end
   return claim, entry_of(claim, common, score, attempt, queued, gen, #rec - job.at + 1, job.o), ends
 end
@@ -252,7 +48,7 @@ local function record_turns(spec, queue, turns_, reply, list)
   for t = 1, #turns_ do
     local turn = turns_[t]
     turn.ends = spec.lease > 0 and now + spec.lease or 0
-    turn.common = common_of(spec.session, turn.path, now, turn.ends, spec.lease > 0 and 'l' or '', turn.group and 1 or 0, spec.units, turn.uncapped)
+    turn.common = common_in(spec, turn, turn.ends, spec.lease > 0 and 'l' or '')
     for i = 1, #turn.ids do
       at = at + 1
       local rec, key, c = recs[at], queue .. '/' .. ids[at], counts[at] and unpack_(counts[at])
@@ -350,9 +146,10 @@ end
 
 --- The part of the arguments that a claim is made of; `at` is the place before n. Refuses a session that is dead.
 local function spec_of(args, at, session)
-  local spec = { session = tonumber(args[at + 4]) > 0 and '' or session, n = tonumber(args[at + 2]), ahead = tonumber(args[at + 3]), lease = tonumber(args[at + 4]),
-    wait = tonumber(args[at + 5]), waiter = args[at + 6], nonce = args[at + 7], members = tonumber(args[at + 8]),
-    units = tonumber(args[at + 9]), queues = '*', sifted = 0 }
+  local lease = tonumber(args[at + 4])
+  local spec = { session = lease > 0 and '' or session, lease = lease, n = tonumber(args[at + 2]),
+    ahead = tonumber(args[at + 3]), wait = tonumber(args[at + 5]), waiter = args[at + 6], nonce = args[at + 7],
+    members = tonumber(args[at + 8]), units = tonumber(args[at + 9]), queues = '*', sifted = 0 }
   if args[at + 10] ~= '*' then
     spec.queues = {}
     for i = at + 10, #args do spec.queues[#spec.queues + 1] = args[i] end
@@ -367,7 +164,9 @@ end
 
 --- What comes before taking: time does its part, and what was parked for want of this session comes back.
 local function prepare(spec)
-  if spec.serves and call('SCARD', K .. 'parked') > 0 then unpark(unpack_(spec.serves).tasks or {}, max(100, 2 * spec.n)) end
+  if spec.serves and call('SCARD', K .. 'parked') > 0 then
+    unpark(unpack_(spec.serves).tasks or {}, max(100, 2 * spec.n))
+  end
   housekeep(spec.n)
   settle_dirty()
 end
