@@ -23,7 +23,7 @@ class Ground:
 
 def boot(shards: int | None) -> Steps[Ground]:
     """Initialise what is not there yet; None takes the number of shards that the server has (1 when new)."""
-    if shards is not None and (isinstance(shards, bool) or not 1 <= shards <= MAX_SHARDS):
+    if shards is not None and (type(shards) is not int or not 1 <= shards <= MAX_SHARDS):
         raise OptionError(f"shards={shards!r}: expected a whole number from 1 to {MAX_SHARDS}")
     first = cast("list[Any]", (yield Call("init", 0, (shards or 0, secrets.token_hex(8)), readonly=True)))
     format, count, epoch, made = int(first[0]), int(first[1]), first[2].decode(), bool(first[3])

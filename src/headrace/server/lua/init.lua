@@ -1,5 +1,5 @@
 -- Make a shard, or check that it is the one that is asked for. The only function that creates {tag}meta.
--- Flags: none
+-- Flags: allow-oom
 -- Keys: {tag}meta
 -- Arguments: shard count, a new epoch (used when the shard is new)
 -- Replies: {format, shard count, epoch, 1 when made now else 0}
