@@ -141,17 +141,22 @@ def _types(auditor: _Auditor, namespace: str) -> Steps[None]:
     """Look at every key of the shard, also of queues that are not known yet."""
     yield from auditor.part("types")
     start = keys.tag(namespace, auditor.shard)
-    cursor = "0"
+    cursor, nodes = "0", set[bytes]()
     while True:
         words = ("SCAN", cursor, "MATCH", _glob(start) + f"[{_KINDS}]:*", "COUNT", "1000")
         reply = cast("list[Any]", (yield Command(auditor.shard, words)))
         names = [cast("bytes", key)[len(start.encode()) :] for key in reply[1]]
-        for i in range(0, len(names), 200):
-            found = yield from auditor.page("types", "", "", *names[i : i + 200])
-            auditor.note(found)
+        nodes |= {name[2:] for name in names if name.startswith(b"n:") and len(name) > 2}
+        yield from _pages(auditor, "types", names)
         cursor = reply[0].decode()
         if cursor == "0":
-            return
+            break
+    yield from _pages(auditor, "known", sorted(nodes))
+
+
+def _pages(auditor: _Auditor, part: str, names: list[bytes]) -> Steps[None]:
+    for i in range(0, len(names), 200):
+        auditor.note((yield from auditor.page(part, "", "", *names[i : i + 200])))
 
 
 def _glob(text: str) -> str:

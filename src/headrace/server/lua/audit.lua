@@ -3,6 +3,7 @@
 -- Keys: {tag}meta
 -- Arguments: part, path or queue, cursor ('' to begin), repair (1 | 0), more
 --   types     keys of a foreign type: the shard's own, or those that `more` names              (moved away)
+--   known     nodes (their paths follow) that are missing among their parent's children           (put back)
 --   jobs      records of a queue that stand in no place, or in several                         (put right)
 --   held      twins of a queue whose running one is gone                                       (released)
 --   lane      entries of a path that belong to no job                                          (removed)
@@ -55,6 +56,22 @@ function parts.types()
   for i = 5, #args do
     local wanted = sub(args[i], 2, 2) == ':' and BY_LETTER[sub(args[i], 1, 1)]
     if wanted then check_type(args[i], wanted) end
+  end
+end
+
+--- Nodes that their parent does not know: nothing below them would ever be claimed.
+function parts.known()
+  for i = 5, #args do
+    local parent, seg = parent_of(args[i])
+    if call('SISMEMBER', K .. 'c:' .. parent, seg) == 0 then
+      found(args[i] .. ' was unknown to its parent')
+      if repair then
+        call('HDEL', K .. 'n:' .. args[i], 'e')
+        nodes = {}
+        ensure(args[i])
+        dirty[args[i]] = true
+      end
+    end
   end
 end
 
