@@ -37,8 +37,8 @@ class Sizes:
 
 FULL: Final = Sizes()
 QUICK: Final = Sizes(
-    rounds=9, jobs=40_000, memory=(100_000,), waiting=(1_000, 10_000, 100_000), lane_counts=(1, 1_000, 10_000),
-    probe=4_000, blocked=10_000, due=20_000, dead=2_000, wakes=100, trials=8, idle_seconds=6.0,
+    rounds=7, jobs=30_000, memory=(50_000,), waiting=(1_000, 10_000, 100_000), lane_counts=(1, 1_000, 10_000),
+    probe=3_000, blocked=5_000, due=10_000, dead=1_000, wakes=60, trials=6, idle_seconds=4.0,
 )  # fmt: skip
 TINY: Final = Sizes(
     repetitions=1, calls=20, rounds=3, jobs=600, lanes=100, memory=(2_000,), waiting=(100, 1_000),
