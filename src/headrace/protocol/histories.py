@@ -15,8 +15,8 @@ from headrace.protocol.steps import Call, Steps
 class Event(NamedTuple):
     """How one attempt ended, or a job without one. Times are milliseconds of the server.
 
-    `kind` is done, failed, stalled, timeout, released, cancelled, or gap: events lost to the bound, `note` says
-    how many.
+    `kind` is done, failed, stalled, timeout, released, cancelled, or gap: events were lost to the bound, `note` says
+    how many in all so far, earlier gaps included.
     """
 
     kind: str

@@ -43,7 +43,8 @@ local function write_history(set)
     local lost = trim_history()
     if lost > 0 then
       local job = { lane = '', queued = 0, gen = 0, rec = '', at = 0 }
-      event_waiting('g', '', '', job, string.format('%.0f', lost))
+      -- In all so far, not this time: an older gap may be among what was just trimmed.
+      event_waiting('g', '', '', job, string.format('%.0f', call('HINCRBY', K .. 'meta', 'hlost', lost)))
       n = n + 1
       meta.hcount = meta.hcount - lost + 1
     end
