@@ -1,6 +1,6 @@
 -- The history (E36): hist, one entry a call with all its events; bounded by events, a trim is itself an event.
--- Entry fields: v schema, n number of events, e the events one after the other. An event:
---   kind(1): d done f failed s stalled o timeout l released c cancelled g gap (its note: how many were lost)
+-- Entry fields: v schema, n number of events (gaps not counted), e the events one after the other. An event:
+--   kind(1): d done f failed s stalled o timeout l released c cancelled g gap (its note: how many were lost so far)
 --   length(2) "queue/id"   length(2) the entry of the run as in 60_run   ended ms(6) size of the result(4)
 --   length(1) note
 
@@ -45,8 +45,7 @@ local function write_history(set)
       local job = { lane = '', queued = 0, gen = 0, rec = '', at = 0 }
       -- In all so far, not this time: an older gap may be among what was just trimmed.
       event_waiting('g', '', '', job, string.format('%.0f', call('HINCRBY', K .. 'meta', 'hlost', lost)))
-      n = n + 1
-      meta.hcount = meta.hcount - lost + 1
+      meta.hcount = meta.hcount - lost
     end
   end
   call('XADD', K .. 'hist', '*', 'v', HISTORY_SCHEMA, 'n', n, 'e', concat(events))
