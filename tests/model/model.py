@@ -7,7 +7,8 @@ checking that it was allowed to; everything else has to be equal.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 
@@ -55,6 +56,7 @@ class Model:
         self.seen = self.grace = 0
         self.longest_lease = 10_000
         self._arrival = 0
+        self._at_once = False
 
     # Lanes ------------------------------------------------------------------------------------------------
 
@@ -83,8 +85,16 @@ class Model:
         if lane.aging:
             x = (self.now - lane.birth + (100 - prio) * lane.aging) * 256 + min(i, 255)
             return x * 128 + 100 - prio, 0, 0
-        self._arrival += 1
+        self._arrival += not self._at_once
         return 100 - prio, self._arrival, 0
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Jobs that are put in line here have no order among themselves but the one that the server chooses."""
+        self._arrival += 1
+        self._at_once = True
+        yield
+        self._at_once = False
 
     def put(self, job: Job, at: Span, place: Place | None = None, i: int = 0) -> None:
         """Ready, or scheduled when its time is to come. Both bounds of a time are on the same side of now."""

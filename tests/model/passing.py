@@ -37,11 +37,11 @@ def _reap(model: Model) -> None:
 
 
 def _stall(model: Model, keys: list[str]) -> None:
-    """Several at once have no order among themselves, so those that lose their place share one."""
-    for key in keys:
-        run, job = model.take_down(key)
-        timeout = run.kind == "t" and (run.session not in model.sessions or not model.sessions[run.session].dead)
-        model.ended_badly(run, job, "o" if timeout else "s")
+    with model.at_once():
+        for key in keys:
+            run, job = model.take_down(key)
+            dead = run.session in model.sessions and model.sessions[run.session].dead
+            model.ended_badly(run, job, "o" if run.kind == "t" and not dead else "s")
 
 
 def _expire(model: Model) -> None:
@@ -81,9 +81,10 @@ def open_session(model: Model, name: str, lease: int, tasks: tuple[str, ...]) ->
 def close(model: Model, name: str) -> int:
     """Its jobs go back; how many."""
     keys = [key for key, run in model.runs.items() if run.session == name]
-    for key in keys:
-        run, job = model.take_down(key)
-        model.released(run, job, AT_ONCE)
+    with model.at_once():
+        for key in keys:
+            run, job = model.take_down(key)
+            model.released(run, job, AT_ONCE)
     model.sessions.pop(name, None)
     model.seen = model.now
     return len(keys)
