@@ -26,6 +26,7 @@ class _Auditor:
         self.shard = shard
         self.repair = repair
         self.findings: Findings = []
+        self.nodes: list[bytes] = []
 
     def page(self, part: str, path: str, cursor: str, *more: Arg) -> Steps[list[Any]]:
         """One call of a part."""
@@ -68,6 +69,7 @@ class _Auditor:
     def queue(self, queue: str) -> Steps[None]:
         """Everything about one queue."""
         yield from self.part("jobs", queue)
+        yield from self.part("letters", queue)
         yield from self.part("held", queue)
         paths = yield from self.tree(queue)
         for path in paths:
@@ -126,8 +128,12 @@ def audit(namespace: str, shard: int, repair: bool) -> Steps[Findings]:
     """Audit one shard; answers what was found, in words."""
     auditor = _Auditor(shard, repair)
     yield from _types(auditor, namespace)
+    if auditor.findings and not repair:
+        return auditor.findings  # what lies behind such a key cannot be read until it is moved away
+    yield from _pages(auditor, "known", auditor.nodes)
     yield from auditor.part("runs")
     yield from auditor.part("clocks")
+    yield from auditor.part("parked")
     for queue in (yield from auditor.children("")):
         yield from auditor.queue(queue)
     yield from auditor.part("children", "")
@@ -141,17 +147,16 @@ def _types(auditor: _Auditor, namespace: str) -> Steps[None]:
     """Look at every key of the shard, also of queues that are not known yet."""
     yield from auditor.part("types")
     start = keys.tag(namespace, auditor.shard)
-    cursor, nodes = "0", set[bytes]()
+    cursor = "0"
     while True:
         words = ("SCAN", cursor, "MATCH", _glob(start) + f"[{_KINDS}]:*", "COUNT", "1000")
         reply = cast("list[Any]", (yield Command(auditor.shard, words)))
         names = [cast("bytes", key)[len(start.encode()) :] for key in reply[1]]
-        nodes |= {name[2:] for name in names if name.startswith(b"n:") and len(name) > 2}
+        auditor.nodes += [name[2:] for name in names if name[:2] in (b"n:", b"j:") and len(name) > 2]
         yield from _pages(auditor, "types", names)
         cursor = reply[0].decode()
         if cursor == "0":
-            break
-    yield from _pages(auditor, "known", sorted(nodes))
+            return
 
 
 def _pages(auditor: _Auditor, part: str, names: list[bytes]) -> Steps[None]:

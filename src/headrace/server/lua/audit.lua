@@ -5,6 +5,8 @@
 --   types     keys of a foreign type: the shard's own, or those that `more` names              (moved away)
 --   known     nodes (their paths follow) that are missing among their parent's children           (put back)
 --   jobs      records of a queue that stand in no place, or in several                         (put right)
+--   letters   dead letters of a queue that belong to no job                                   (removed)
+--   parked    entries of parked tasks that belong to no job                                    (removed)
 --   held      twins of a queue whose running one is gone                                       (released)
 --   lane      entries of a path that belong to no job                                          (removed)
 --   children  entries of the index of a path, and its number of children                       (put right)
@@ -123,8 +125,39 @@ function parts.jobs()
   end)
 end
 
+function parts.letters()
+  scan('ZSCAN', K .. 'f:' .. path, function(id)
+    if call('HEXISTS', K .. 'j:' .. path, id) == 1 then return end
+    found(path .. '/' .. id .. ' was a dead letter without a record')
+    if repair then call('ZREM', K .. 'f:' .. path, id) end
+  end)
+end
+
+function parts.parked()
+  for _, task in ipairs(call('SMEMBERS', K .. 'parked')) do
+    for _, key in ipairs(call('ZRANGE', K .. 'p:' .. task, 0, 999)) do
+      local queue, id = split(key)
+      if call('HEXISTS', K .. 'j:' .. queue, id) == 0 then
+        found(key .. ' was parked without a record')
+        if repair then call('ZREM', K .. 'p:' .. task, key) end
+      end
+    end
+  end
+end
+
+--- The job of a held twin, or nil when it cannot be read.
+local function twin_job(packed)
+  local ok, job = pcall(function() return parse(unpack_(packed).rec) end)
+  return ok and job or nil
+end
+
 function parts.held()
-  scan('HSCAN', K .. 'h:' .. path, function(id)
+  scan('HSCAN', K .. 'h:' .. path, function(id, packed)
+    if not twin_job(packed) then
+      found(path .. '/' .. id .. ' has a twin that cannot be read')
+      if repair then call('HDEL', K .. 'h:' .. path, id) end
+      return
+    end
     if call('HEXISTS', K .. 'run', path .. '/' .. id) == 1 then return end
     found(path .. '/' .. id .. ' was held behind a run that is gone')
     if not repair then return end
@@ -140,7 +173,9 @@ function parts.lane()
   local ids = call('ZRANGE', K .. 'z:' .. path, from, from + 199)
   local recs, kept = hmget(K .. 'j:' .. queue, ids), 0
   for i = 1, #ids do
-    if recs[i] and path_of(queue, parse(recs[i]).lane) == path then kept = kept + 1
+    local ok, job = pcall(parse, recs[i] or '')
+    if recs[i] and not ok then kept = kept + 1  -- `jobs` has told about it, and mended it if it was to
+    elseif recs[i] and path_of(queue, job.lane) == path then kept = kept + 1
     else
       found(path .. ' had an entry without a job: ' .. ids[i])
       if repair then
@@ -185,8 +220,16 @@ end
 
 function parts.runs()
   scan('HSCAN', K .. 'run', function(key, raw)
+    local ok, e = pcall(function() return own(open_entry(raw)) end)
+    if not (ok and find(key, '/', 1, true)) then
+      found(key .. ' has a run that cannot be read')
+      if repair then
+        call('HDEL', K .. 'run', key)
+        call('ZREM', K .. 'dl', key)
+      end
+      return
+    end
     local queue, id = split(key)
-    local e = own(open_entry(raw))
     local c = e.c
     if call('HEXISTS', K .. 'j:' .. queue, id) == 0 then
       found(key .. ' was running without a record')
@@ -234,8 +277,9 @@ function parts.tally()
   local which = args[5] or 'j'
   if which == 'run' then
     scan('HSCAN', K .. 'run', function(key, raw)
-      local c = open_entry(raw).c
-      if chain(c[2])[1] == path then
+      local ok, e = pcall(open_entry, raw)
+      local c = ok and e.c
+      if ok and chain(c[2])[1] == path then
         for _, p in ipairs(chain(c[2])) do
           sums[p] = sums[p] or {}
           sums[p].x = (sums[p].x or 0) + (c[6] == 0 and 1 or c[7] / members_of(raw))
@@ -246,8 +290,14 @@ function parts.tally()
     return
   end
   scan('HSCAN', K .. which .. ':' .. path, function(id, rec)
-    if which == 'h' then return add(path_of(path, parse(unpack_(rec).rec).lane), 'h') end
-    local job = parse(rec)
+    local job
+    if which == 'h' then
+      job = twin_job(rec)
+      return job and add(path_of(path, job.lane), 'h')
+    end
+    local ok, read = pcall(parse, rec)
+    if not ok then return end
+    job = read
     local place, at = places_of(id, job)[1], path_of(path, job.lane)
     if place == 'ready' then
       local c = chain(at)
