@@ -89,34 +89,38 @@ def time_body(at_ms: int = -1, delay_ms: int = -1, error: bytes = b"") -> bytes:
     return b"%d %d %b" % (at_ms, delay_ms, error)
 
 
-def _finish_calls(ends: Sequence[End], shard: int, channel: Channel | None) -> list[Call]:
-    """Cut the ends into calls within the limits of one; nearly always it is one call."""
+def _finish_calls(ends: Sequence[End], shard: int, channel: Channel | None, bulk: int) -> list[Call]:
+    """Cut the ends into calls within the limits of one; nearly always it is one call.
+
+    `bulk` is what the server has to free: the bytes of all the records.
+    """
     calls: list[Call] = []
-    for i in range(0, len(ends), CLAIM_JOBS):
-        part = ends[i : i + CLAIM_JOBS]
+    step = CLAIM_JOBS if bulk <= CALL_BYTES else max(1, min(CLAIM_JOBS, len(ends) * CALL_BYTES // bulk))
+    for i in range(0, len(ends), step):
+        part = ends[i : i + step]
         words: list[Arg] = list(chain.from_iterable(part))
         if len(part) > 1 and sum(len(end.body) for end in part) > CALL_BYTES:
             half = len(part) // 2
-            calls += _finish_calls(part[:half], shard, channel) + _finish_calls(part[half:], shard, channel)
+            calls += _finish_calls(part[:half], shard, channel, 0) + _finish_calls(part[half:], shard, channel, 0)
         else:
             calls.append(Call("finish", shard, (len(part), *words), numbered=True, channel=channel))
     return calls
 
 
-def finish(ends: Sequence[End], shard: int, channel: Channel | None = None) -> Steps[str]:
+def finish(ends: Sequence[End], shard: int, channel: Channel | None = None, bulk: int = 0) -> Steps[str]:
     """Finish claims of one shard; answers a letter for each (see the constants above)."""
     letters = ""
-    for call in _finish_calls(ends, shard, channel):
+    for call in _finish_calls(ends, shard, channel, bulk):
         reply = cast("list[bytes | int]", (yield call))
         letters += cast("bytes", reply[0]).decode()
     return letters
 
 
 def finish_and_claim(
-    ends: Sequence[End], want: Want, shard: int, channel: Channel | None = None
+    ends: Sequence[End], want: Want, shard: int, channel: Channel | None = None, *, bulk: int = 0
 ) -> Steps[tuple[str, Grant]]:
     """Finish claims and claim the next jobs in the same round trip."""
-    calls = _finish_calls(ends, shard, channel)
+    calls = _finish_calls(ends, shard, channel, bulk)
     letters = ""
     for call in calls[:-1]:
         reply = cast("list[bytes | int]", (yield call))

@@ -12,6 +12,7 @@ from headrace.protocol.steps import Arg, Call, Steps
 
 CALL_JOBS: Final = 256
 CALL_BYTES: Final = 1 << 20
+CALL_LANES: Final = 100  # lanes of one call: making a lane costs as much as several jobs
 _LETTERS: Final = {"a": "added", "u": "updated", "h": "held", "i": "ignored"}
 
 
@@ -54,25 +55,32 @@ def enqueue_one(ring: Ring, queue: str, item: Item, if_exists: str) -> Steps[Enq
 class _Batch:
     """Jobs of one call, and how big it has become."""
 
-    __slots__ = ("args", "ids", "origin", "places", "seen", "shard", "size")
+    __slots__ = ("args", "ids", "lanes", "origin", "places", "seen", "shard", "size")
 
     def __init__(self, shard: int, origin: str) -> None:
         self.shard = shard
         self.origin = origin
         self.seen: set[str] = set()
+        self.lanes: set[str] = set()
         self.args: list[Arg] = []
         self.ids: list[str] = []
         self.places: list[int] = []
         self.size = 0
 
-    def has_room(self, id: str, size: int) -> bool:
+    def has_room(self, id: str, lane: str, size: int) -> bool:
         """Whether one more job fits into the same call."""
-        return len(self.ids) < CALL_JOBS and self.size + size <= CALL_BYTES and id not in self.seen
+        return (
+            len(self.ids) < CALL_JOBS
+            and self.size + size <= CALL_BYTES
+            and id not in self.seen
+            and (lane in self.lanes or len(self.lanes) < CALL_LANES)
+        )
 
     def add(self, place: int, id: str, item: Item, size: int) -> None:
         """Put a job at the end of the call."""
         if self.origin == "c":
             self.seen.add(id)
+        self.lanes.add(item.lane)
         self.places.append(place)
         self.ids.append(id)
         self.size += size
@@ -101,7 +109,7 @@ def _batches(ring: Ring, items: Sequence[Item]) -> list[_Batch]:
         id, origin = (item.id, "c") if item.id is not None else (new_id(shard), "g")
         size = len(item.payload) + len(item.head) + len(id)
         batch = filling.get((shard, origin))
-        if batch is None or not batch.has_room(id, size):
+        if batch is None or not batch.has_room(id, item.lane, size):
             batch = filling[shard, origin] = _Batch(shard, origin)
             done.append(batch)
         batch.add(place, id, item, size)

@@ -118,6 +118,11 @@ class Claim:
         return End(self._claimed.key, self._claimed.claim, op, body)
 
     @property
+    def size(self) -> int:
+        """The bytes of the job's record on the server."""
+        return len(self._claimed.record)
+
+    @property
     def shard(self) -> int:
         """The shard that the job lives in."""
         return self._claimed.shard

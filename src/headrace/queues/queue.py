@@ -170,8 +170,9 @@ class Queue(Lane):
                 claimed += grant.jobs
                 if grant.due_ms >= 0:
                     due = grant.due_ms if due < 0 else min(due, grant.due_ms)
-                if len(grant.jobs) < min(part.n, claiming.CLAIM_JOBS):
-                    break
+                short = len(grant.jobs) < min(part.n, claiming.CLAIM_JOBS)
+                if short and sum(len(job.record) for job in grant.jobs) < claiming.CALL_BYTES // 2:
+                    break  # nothing more may start there; a call that ended for its bytes is followed by another
         return claimed, due
 
     def _complete_many(self, claims: Sequence[Claim], results: Sequence[Any] | None = None) -> Steps[list[bool]]:
@@ -186,7 +187,8 @@ class Queue(Lane):
         ends = [claim.end("c", codec.encode(r, limit, "result")) for claim, r in zip(claims, given, strict=True)]
         done = [False] * len(claims)
         for shard, places in by_shard.items():
-            letters = yield from claiming.finish([ends[i] for i in places], shard)
+            bulk = sum(claims[i].size for i in places)
+            letters = yield from claiming.finish([ends[i] for i in places], shard, bulk=bulk)
             for i, letter in zip(places, letters, strict=True):
                 done[i] = letter == claiming.COMPLETED
         return done

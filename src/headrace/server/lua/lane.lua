@@ -21,7 +21,7 @@ if ask.ag then
   end
 end
 ensure(path)
-if ask.forget then s = { pa = s.pa, bl = s.bl, ag = s.ag, bt = s.bt } end
+if ask.forget then s = { pa = s.pa, bl = s.bl, ag = s.ag, bt = s.bt, big = s.big } end
 for _, field in ipairs({ 'c', 'rn', 'rw', 'p', 'w', 'q', 'ag', 'nb' }) do
   if ask[field] == -1 or (field == 'nb' and ask.nb == 0) then s[field] = nil
   elseif ask[field] then s[field] = ask[field] end

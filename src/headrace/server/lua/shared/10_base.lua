@@ -45,7 +45,7 @@ local lazy = { __index = function(m, name)
   local v = call('HMGET', K .. 'meta', 'hist', 'trules', 'seen', 'grace', 'lease', 'hcount', 'hmax', 'capver')
   m.hist, m.trules, m.seen, m.grace = tonumber(v[1] or 1), tonumber(v[2] or 0), tonumber(v[3] or 0), tonumber(v[4] or 0)
   m.lease, m.hcount, m.hmax = tonumber(v[5] or 10000), tonumber(v[6] or 0), tonumber(v[7] or 200000)
-  m.capver = tonumber(v[8] or 0)
+  m.capver, m.died = tonumber(v[8] or 0), {}
   return rawget(m, name)
 end }
 
@@ -64,7 +64,7 @@ local function begin(keys, channel, number)
   end
   now = clock(K)
   seq = tonumber(m[2])
-  meta = setmetatable({ seq = seq, channel = channel, number = number, died = {} }, lazy)
+  meta = setmetatable({ seq = seq, channel = channel, number = number }, lazy)
   waiting, watching = nil, nil
   -- Tables that the last call left empty serve again: making eight of them costs as much as a command.
   nodes, chains = {}, {}

@@ -7,7 +7,7 @@
 --           (its own are in z:),
 --           fh options of failure jobs (queues)
 -- settings  c cap, rn/rw rate and window, p priority, w weight, q quantum, nb not before, pa/bl pause and block,
---           ag/bt aging and birth (queues), keep 1 (made by hand: stays while empty)
+--           ag/bt aging and birth, big 1 (queues: see mark_bulky), keep 1 (made by hand: stays while empty)
 -- z:<path>  own ready jobs
 -- i:<path>  eligible children       c:<path>  all children        g:<path>  the last starts (rate)
 -- timers    path -> when time alone will change what may run there
@@ -53,7 +53,7 @@ local function node(path)
   if v[1] then
     local s = unpack_(v[1])
     n.settings, n.cap, n.rn, n.rw, n.prio, n.pa, n.bl = s, s.c, s.rn, s.rw, s.p, s.pa, s.bl
-    n.weight, n.quantum, n.nb, n.aging, n.birth = s.w or 1, s.q or QUANTUM, s.nb or 0, s.ag, s.bt
+    n.weight, n.quantum, n.nb, n.aging, n.birth, n.bulky = s.w or 1, s.q or QUANTUM, s.nb or 0, s.ag, s.bt, s.big
   end
   nodes[path] = n
   local at = find(path, '/', 1, true)

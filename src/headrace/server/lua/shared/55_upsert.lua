@@ -4,13 +4,27 @@
 --   at ms or 0, delay ms or 0; opts a map of options; d update data (1/0); a update run_at (0 no, 1 yes,
 --   2 if later, 3 if earlier); c reset counts (1/0); letters: options to take over ('p' priority, 'l' lane, ...)
 
+--- Heads recur from call to call, and decoding one costs as much as two commands: a thousand are kept.
+local heads, heads_kept = {}, 0
+
+local function read_head(head)
+  local h = heads[head]
+  if h then return h end
+  local v = head ~= '' and unpack_(head) or {}
+  local opts = v[5]
+  h = { lane = v[1] or '', prio = v[2] or 50, at = v[3] or 0, delay = v[4] or 0,
+    opts = type(opts) == 'table' and next(opts) and pack(opts) or nil, d = v[6] or 1, a = v[7] or 1,
+    c = v[8] or v[6] or 1, letters = v[9] or '' }
+  if heads_kept == 1000 then heads, heads_kept = {}, 0 end
+  heads[head], heads_kept = h, heads_kept + 1
+  return h
+end
+
+--- A head as one call asks for it: a delay counts from now.
 local function decode_head(head)
-  if head == '' then return { lane = '', prio = 50, at = 0, d = 1, a = 1, c = 1, letters = '' } end
-  local h = unpack_(head)
-  local opts = h[5]
-  return { lane = h[1] or '', prio = h[2] or 50, at = h[4] and h[4] > 0 and now + h[4] or h[3] or 0,
-    opts = type(opts) == 'table' and next(opts) and pack(opts) or nil, d = h[6] or 1, a = h[7] or 1,
-    c = h[8] or h[6] or 1, letters = h[9] or '' }
+  local h = read_head(head)
+  return { lane = h.lane, prio = h.prio, at = h.delay > 0 and now + h.delay or h.at, opts = h.opts, d = h.d, a = h.a,
+    c = h.c, letters = h.letters }
 end
 
 local function merged_time(old, new, how)

@@ -1,5 +1,17 @@
 -- Adding new jobs of one queue: gathered first, then written with as few commands as there are lanes.
 
+--- A queue that has seen a payload beyond this is marked: its claims count bytes, to stay within 1 MiB a call (E25).
+local BULKY = 10000
+
+local function mark_bulky(queue)
+  local n = node(queue)
+  if n.bulky then return end
+  n.settings = n.settings or {}
+  n.bulky, n.settings.big = true, 1
+  ensure(queue)
+  save_settings(queue, n.settings)
+end
+
 --- `heads` holds the score of each lane's first job, read before: only a job that goes before it moves the lane.
 local function new_batch(queue, heads)
   return { queue = queue, heads = heads, records = {}, ready = {} }
@@ -10,6 +22,7 @@ local function add_to_batch(batch, id, rec, ask, i)
   local records = batch.records
   local at = #records
   records[at + 1], records[at + 2] = id, rec
+  if #rec > BULKY then mark_bulky(batch.queue) end
   ensure(path)
   if ask.at > now then return put_due(batch.queue, id, path, ask.at) end
   local list = batch.ready[path]
@@ -36,9 +49,10 @@ end
 --- The common case, with as few commands as there can be: one new job behind others of its queue, with nobody
 -- waiting for it, so that no index, counter or waiter is touched. Answers nil, with nothing written, in any other.
 local function add_behind(queue, id, head, payload)
-  local ask = decode_head(head)
-  local n = call('HMGET', K .. 'n:' .. queue, 'e', 's')
-  if ask.lane ~= '' or ask.at > now or not n[1] or (n[2] and unpack_(n[2]).ag) then return nil end
+  local ask = read_head(head)
+  if ask.lane ~= '' or ask.delay > 0 or ask.at > now or #payload > BULKY then return nil end
+  local settings = call('HGET', K .. 'n:' .. queue, 's')
+  if settings and unpack_(settings).ag then return nil end
   local line = K .. 'z:' .. queue
   local first = call('ZRANGE', line, 0, 0, 'WITHSCORES')
   local score = (100 - ask.prio) * BAND + seq + 1

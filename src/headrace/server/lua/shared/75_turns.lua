@@ -78,15 +78,31 @@ local function turn_limit(steps, wanted)
   return limit, level
 end
 
+local CLAIM_BYTES = 1048576
+
+--- How many of these jobs (ids and scores) fit into what one call may carry; at least the first of the call.
+local function fitting(spec, queue, jobs, k)
+  for i = 1, k do
+    local size = call('HSTRLEN', K .. 'j:' .. queue, jobs[2 * i - 1])
+    if spec.bytes + size > CLAIM_BYTES and spec.bytes > 0 then
+      spec.full = true
+      return i - 1
+    end
+    spec.bytes = spec.bytes + size
+  end
+  return k
+end
+
 --- Pop up to `limit` jobs that stand no lower than `level`: ids and their scores, and the first that stays.
-local function pop_jobs(path, limit, level)
+local function pop_jobs(spec, path, limit, level)
   local line = K .. 'z:' .. path
-  if level == math.huge then return call('ZPOPMIN', line, limit), nil end
   local n = node(path)
+  if level == math.huge and not n.queue.bulky then return call('ZPOPMIN', line, limit), nil end
   local jobs = call('ZRANGE', line, 0, limit, 'WITHSCORES')
   local k = min(#jobs / 2, limit)
   while k > 1 and job_level(n.queue, tonumber(jobs[2 * k])) > level do k = k - 1 end
-  if k == 0 then return jobs, jobs end
+  if n.queue.bulky then k = fitting(spec, n.queue.path, jobs, k) end
+  if k == 0 then return {}, jobs end
   call('ZREMRANGEBYRANK', line, 0, k - 1)
   local first = { jobs[2 * k + 1], jobs[2 * k + 2] }
   for i = #jobs, 2 * k + 1, -1 do jobs[i] = nil end
@@ -189,7 +205,7 @@ local function take_turn(spec, left, taken)
   local group = spec.members > 1 or spec.units > 1
   local wanted = group and spec.members or min(room, plain and left or left - spec.ahead)
   local limit, level = turn_limit(steps, min(wanted, starts))
-  local jobs, next_one = pop_jobs(path, limit, level)
+  local jobs, next_one = pop_jobs(spec, path, limit, level)
   if meta.trules > 0 then jobs = sift(spec, last.node.queue.path, path, jobs) end
   local k = #jobs / 2
   if k == 0 then return dead_end(spec, steps) end

@@ -107,7 +107,8 @@ local function claim_jobs(spec)
   local taken, left = {}, spec.n + spec.ahead
   if spec.serves and meta.died[spec.session] then left = 0 end -- in this very call: what it took would be nobody's
   local tries = 0
-  while left > 0 and tries < 50 and spec.sifted < SIFTED do
+  spec.bytes = 0
+  while left > 0 and tries < 50 and spec.sifted < SIFTED and not spec.full do
     local sifted = spec.sifted
     local ok, used = pcall(take_turn, spec, left, taken)
     if not ok then

@@ -15,16 +15,18 @@ end
 
 --- Completed jobs of one queue: everything about them goes but the outcome.
 local function complete_all(queue, runs)
-  local ids = {}
+  local ids, keeps = {}, {}
   for i = 1, #runs do
     local run = runs[i]
     ids[i] = run.id
     event('d', run, nil, #run.body)
-    local job = { o = options_of(run.e) }
-    if option(job, 'k') ~= 0 or option(job, 'u') ~= 0 or watched() then
-      job.gen = own(run.e).gen
-      store_outcome(queue, run.id, job, 'd', run.body)
+    local opts = options_of(run.e)
+    local keep = keeps[opts or '']
+    if keep == nil then
+      keep = option({ o = opts }, 'k') ~= 0 or option({ o = opts }, 'u') ~= 0 or watched()
+      keeps[opts or ''] = keep
     end
+    if keep then store_outcome(queue, run.id, { gen = own(run.e).gen, o = opts }, 'd', run.body) end
   end
   many('HDEL', K .. 'j:' .. queue, ids)
   if call('EXISTS', K .. 't:' .. queue) == 1 then many('HDEL', K .. 't:' .. queue, ids) end
