@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +90,8 @@ def _open(found: _Found, namespace: str, functions: FunctionLibrary, retry_for: 
         raise
     courier = Courier(topology, functions, namespace, retry_for)
     site = Site(courier, transport, facts, namespace=namespace, url=found.url, origin=found.origin)
-    log.info("%s", site.boot_line())
+    # What may be lost at any moment is worth a line that shows without any set-up of logging.
+    log.log(logging.WARNING if site.durability.startswith("memory") else logging.INFO, "%s", site.boot_line())
     return site
 
 
