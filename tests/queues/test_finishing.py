@@ -174,6 +174,33 @@ def test_errors_are_kept_with_type_text_fields_and_traceback(app: Headrace) -> N
         assert str(job.info().error) == shown
 
 
+class Broken(Exception):
+    """An error that cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_an_attempt_can_be_ended_with_any_error_at_all(app: Headrace) -> None:
+    q = app.queue("q", max_failures=None)
+    job = q.enqueue(1)
+    huge, itself = ValueError("x" * 100_000), ValueError("odd")
+    itself.me = itself  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    for error, shown in (
+        (object(), "object: <object object at"), (Broken(), "Broken: (its text cannot be had: RuntimeError)"),
+        ("\ud800", r"Error: \ud800"), (ValueError("\ud800"), r"ValueError: \ud800"), (huge, "ValueError: xxx"),
+        (itself, "ValueError: odd"), ({"code": 5}, "dict"), (["x" * 100_000], "list: ['xxx"),
+    ):  # fmt: skip
+        (claim,) = q.lease(30)
+        assert claim.retry(error, delay=0) == "waiting"
+        assert str(job.info().error).startswith(shown), shown
+    (claim,) = q.lease(30)
+    claim.retry({"code": 5}, delay=0)
+    failure = job.info().error
+    assert failure is not None
+    assert failure.fields == {"value": {"code": 5}}
+
+
 def test_report_is_seen_while_the_job_runs(app: Headrace) -> None:
     q = app.queue("q")
     job = q.enqueue(1)

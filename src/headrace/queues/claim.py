@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace import clock
-from headrace.errors import ClaimLost
+from headrace.errors import ClaimLost, OptionError
 from headrace.protocol import claiming, codec
 from headrace.protocol.claiming import Claimed, End
 from headrace.protocol.options import named_options
@@ -169,6 +169,10 @@ class Claim:
     def _extend(self, seconds: Duration) -> Steps[bool]:
         """Make the lease end `seconds` from now; False when the job was cancelled meanwhile: better stop."""
         ms = duration_ms(seconds, "seconds")
+        if ms < 1:
+            raise OptionError(
+                f"seconds={seconds!r}: a lease must last at least a millisecond; abandon() ends it at once"
+            )
         started = clock.monotonic()
         kept = yield from claiming.extend(self._claimed.key, self._claimed.claim, ms, self.shard)
         if not kept.current:
@@ -178,6 +182,8 @@ class Claim:
 
     def _report(self, done: float | None = None, text: str = "") -> Steps[bool]:
         """Say how far the job is (0..1) and what it does; visible to everybody. False when it was cancelled."""
+        if done is not None and not (isinstance(done, int | float) and 0 <= done <= 1):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise OptionError(f"done={done!r}: expected a share from 0 to 1, or None")
         payload = codec.encode({"done": done, "text": text}, 4096, "progress")
         kept = yield from claiming.report(self._claimed.key, self._claimed.claim, payload, self.shard)
         if not kept.current:
@@ -197,6 +203,8 @@ _STATUS = {"R": "waiting", "F": "failed", "X": "cancelled", "L": "waiting", "P":
 
 
 def _body(error: object, at: Time | None, delay: Duration | None) -> bytes:
+    if at is not None and delay is not None:
+        raise OptionError("give at or delay, not both")
     at_ms = -1 if at is None else to_ms(at, "at")
     delay_ms = -1 if delay is None else duration_ms(delay, "delay")
     return claiming.time_body(at_ms, delay_ms, error_payload(error))

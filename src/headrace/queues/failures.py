@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from headrace.errors import PayloadError
 from headrace.protocol import codec
 
 _MAX_TEXT = 4_000
+_MAX_BYTES = 64_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +30,38 @@ class Failure:
 
 
 def error_payload(error: object) -> bytes:
-    """Store an exception, a text, or any value that can be encoded."""
+    """Store an exception, a text, or any value; whatever it is, that never fails."""
     if error is None:
         return codec.encode({"type": "", "message": ""})
-    if not isinstance(error, BaseException):
-        if isinstance(error, str):
-            return codec.encode({"type": "Error", "message": error[:_MAX_TEXT]})
-        return codec.encode({"type": type(error).__name__, "message": "", "fields": {"value": error}})
-    record: dict[str, Any] = {"type": type(error).__name__, "message": str(error)[:_MAX_TEXT]}
-    if error.__traceback__ is not None:
-        record["traceback"] = "".join(traceback.format_exception(error, limit=-8))[-_MAX_TEXT:]
-    fields = {name: value for name, value in vars(error).items() if not name.startswith("_")}
+    if isinstance(error, str):
+        return codec.encode({"type": "Error", "message": _clean(error[:_MAX_TEXT])})
+    record: dict[str, Any] = {"type": _clean(type(error).__name__), "message": ""}
+    if isinstance(error, BaseException):
+        record["message"] = _text(str, error)
+        if error.__traceback__ is not None:
+            record["traceback"] = _text(_trace, error)
+        fields = {name: value for name, value in vars(error).items() if not name.startswith("_")}
+    else:
+        fields = {"value": error}
     try:
-        return codec.encode(record | {"fields": fields} if fields else record, 64_000, "error")
+        return codec.encode(record | {"fields": fields} if fields else record, _MAX_BYTES, "error")
     except PayloadError:
-        return codec.encode(record)
+        return codec.encode(record if record["message"] else record | {"message": _text(repr, error)})
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error, limit=-8))[-_MAX_TEXT:]
+
+
+def _text(show: Callable[[Any], str], error: object) -> str:
+    try:
+        return _clean(show(error)[:_MAX_TEXT])
+    except Exception as worse:  # its own code runs here, and may be as broken as what it tells about
+        return f"(its text cannot be had: {type(worse).__name__})"
+
+
+def _clean(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
 
 
 def read_failure(payload: bytes) -> Failure:

@@ -98,7 +98,7 @@ class Lane(Ruled):
 
     def jobs(self, status: str = "ready", page: int = 100) -> Iterator[Job]:
         """Go through the jobs of a status, page by page; what changes meanwhile may or may not be seen."""
-        for shard in self._check(status):
+        for shard in self._check(status, page):
             cursor: str | None = ""
             while cursor is not None:
                 jobs, cursor = self.engine.run(partial(self._page, status, shard, cursor, page))
@@ -106,7 +106,7 @@ class Lane(Ruled):
 
     async def ajobs(self, status: str = "ready", page: int = 100) -> AsyncIterator[Job]:
         """The asynchronous `jobs`."""
-        for shard in self._check(status):
+        for shard in self._check(status, page):
             cursor: str | None = ""
             while cursor is not None:
                 jobs, cursor = await self.engine.arun(partial(self._page, status, shard, cursor, page))
@@ -119,7 +119,9 @@ class Lane(Ruled):
         jobs = [Job(self.engine, Ref(queue, row.id, row.record.generation, shard)) for row in rows]
         return jobs, cursor or None
 
-    def _check(self, status: str) -> Sequence[int]:
+    def _check(self, status: str, page: int) -> Sequence[int]:
+        if type(page) is not int or not 1 <= page <= 1000:
+            raise OptionError(f"page={page!r}: expected a whole number from 1 to 1,000")
         if status not in STATUSES:
             raise OptionError(f"status={status!r}: expected one of {', '.join(STATUSES)} (ended jobs: see the history)")
         return self.shards

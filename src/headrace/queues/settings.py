@@ -31,14 +31,17 @@ class LaneSettings(TypedDict, total=False):
 
 def parse_rate(rate: str | tuple[int, Duration]) -> tuple[int, int]:
     """A rate, "10/10s" or (10, 10): the number of starts, and the window in milliseconds."""
+    wrong = f"rate={rate!r}: expected 'n/window' such as '10/10s', '100/m' or '5/500ms', or (n, window)"
     if isinstance(rate, str):
         found = _RATE.match(rate)
         if found is None:
-            raise OptionError(f"rate={rate!r}: expected 'n/window' such as '10/10s', '100/m' or '5/500ms'")
+            raise OptionError(wrong)
         n, window = int(found[1]), float(found[2] or 1) * _UNITS[found[3]]
     else:
+        if not isinstance(rate, tuple) or len(rate) != 2 or type(rate[0]) is not int:  # pyright: ignore[reportUnnecessaryIsInstance, reportUnnecessaryComparison]
+            raise OptionError(wrong)
         n, window = rate[0], duration_ms(rate[1], "window of the rate") / 1000
-    if isinstance(n, bool) or not 1 <= n <= MAX_RATE:
+    if not 1 <= n <= MAX_RATE:
         raise OptionError(f"rate={rate!r}: from 1 to {MAX_RATE:,} starts a window are possible")
     if not 0.001 <= window <= 31_622_400:
         raise OptionError(f"rate={rate!r}: the window must be between 1 ms and a year")
