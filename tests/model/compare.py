@@ -44,7 +44,9 @@ def _place(model: Model, job: Job, stands: str, state: State) -> None:
 
 
 def _data(key: str, data: Data, found: Record) -> None:
-    right = Record(data.prio, data.queued, data.gen, data.lane, data.options, data.payload)
+    data.gen = found.gen if data.gen == -1 else data.gen
+    payload = found.payload if data.payload is None else data.payload
+    right = Record(data.prio, data.queued, data.gen, data.lane, data.options, payload)
     assert found == right, f"{key}: {found}, should be {right}"
 
 

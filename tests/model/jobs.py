@@ -39,7 +39,8 @@ class Data:
 
     lane: str
     prio: int
-    payload: str
+    payload: str | None
+    """None where only the server knows."""
     options: dict[str, Any]
     gen: int
     queued: int
@@ -128,6 +129,8 @@ class Lane:
     aging: int | None = None
     birth: int = 0
     keep: bool = False
+    failure_options: dict[str, Any] | None = None
+    """Options of failure jobs, when a failure handler is registered (queues)."""
     not_before: int = 0
     rules: dict[str, int] = field(default_factory=dict[str, int])
     """"pa" or "bl" -> until, 0 for ever."""

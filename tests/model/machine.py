@@ -36,6 +36,7 @@ class Engine(RuleBasedStateMachine):
         self.entries = 0
         self.reply: Claims | None = None
         self.want = Want()
+        self.open_session(20_000, ("T",))
 
     # Producers ----------------------------------------------------------------------------------------------
 
@@ -57,7 +58,7 @@ class Engine(RuleBasedStateMachine):
     def enqueue_more(self, queue: str, asks: list[Ask]) -> None:
         self.enqueue(queue, asks, "u")
 
-    @rule(queue=asking.queues, ids=asking.id_lists, running=st.booleans())
+    @rule(queue=asking.queues, ids=asking.id_lists, running=asking.mostly)
     def cancel(self, queue: str, ids: list[str], running: bool) -> None:
         letters = self.shard.cancel(queue, ids, running)
         assert letters == "".join([self.model.cancel(queue, id, running, "tester") for id in ids])
@@ -105,10 +106,6 @@ class Engine(RuleBasedStateMachine):
     def claim_by_hand(self, want: Want) -> None:
         self.take("hand", want)
 
-    @rule(want=asking.by_hand)
-    def claim_more(self, want: Want) -> None:
-        self.take("hand", want)
-
     @rule(want=asking.slices)
     def claim_slice(self, want: Want) -> None:
         self.take("hand", want)
@@ -116,11 +113,6 @@ class Engine(RuleBasedStateMachine):
     @precondition(lambda self: self.sessions)
     @rule(actor=Actor, want=asking.by_session)
     def claim_for_session(self, actor: int, want: Want) -> None:
-        self.take(self.session(actor), want)
-
-    @precondition(lambda self: self.sessions)
-    @rule(actor=Actor, want=asking.by_session)
-    def claim_more_for_session(self, actor: int, want: Want) -> None:
         self.take(self.session(actor), want)
 
     items = st.lists(st.tuples(st.integers(0, 9), asking.ops, asking.bodies), min_size=1, max_size=4)
@@ -133,10 +125,20 @@ class Engine(RuleBasedStateMachine):
         assert letters == self.ended(chosen)
         self.model.seen = self.model.now
 
-    @precondition(lambda self: self.claims)
-    @rule(items=items)
-    def finish_more(self, items: list[tuple[int, str, str]]) -> None:
-        self.finish(items, 1)
+    @rule(want=asking.by_hand, items=items)
+    def work(self, want: Want, items: list[tuple[int, str, str]]) -> None:
+        self.take("hand", want)
+        self.all_is_well()
+        if self.claims:
+            self.finish(items, 1)
+
+    @precondition(lambda self: self.sessions)
+    @rule(actor=Actor, want=asking.by_session, items=items)
+    def work_in_session(self, actor: int, want: Want, items: list[tuple[int, str, str]]) -> None:
+        self.take(self.session(actor), want)
+        self.all_is_well()
+        if self.claims:
+            self.finish(items, 1)
 
     @precondition(lambda self: self.claims)
     @rule(items=items, actor=Actor, want=st.one_of(asking.by_session, asking.by_session, asking.by_hand))
@@ -156,10 +158,11 @@ class Engine(RuleBasedStateMachine):
         self.took(channel, want, got)
 
     def finishes(self, items: list[tuple[int, str, str]], foreign: bool) -> list[Finish]:
-        """Claims made last, current or not; or somebody else's."""
+        """Mostly claims that are current, some made lately that may be over; or somebody else's."""
+        pool = [(run.key, run.claim) for run in reversed(self.model.runs.values())] + self.claims[-3:]
         chosen: list[Finish] = []
-        for back, op, body in items:
-            key, claim_id = self.claims[-1 - back % len(self.claims)]
+        for index, op, body in items:
+            key, claim_id = pool[index % len(pool)]
             text = "" if op in "pa" else body.removesuffix("error") if op == "l" else body if op in "rft" else "result"
             chosen.append(Finish(key, "somebody's" if foreign else claim_id, op, text))
         return chosen
@@ -218,17 +221,29 @@ class Engine(RuleBasedStateMachine):
         self.shard.advance(by)
         self.model.now = self.shard.now
 
+    @rule(edge=asking.edges)
+    def advance_to_an_edge(self, edge: tuple[int, int]) -> None:
+        """To one of the next moments at which time does something, or just before or behind it."""
+        which, offset = edge
+        moments = sorted({at for at in self.model.moments() if at + offset > self.model.now})
+        if moments:
+            self.advance(moments[which % len(moments)] + offset - self.model.now)
+
     @rule(path=asking.paths, settings=asking.settings)
     def set_lane(self, path: str, settings: dict[str, Any]) -> None:
         set_lane(self.model, self.shard, path, settings)
 
-    @rule(path=asking.paths, which=st.sampled_from(["pa", "bl"]), on=st.booleans(), lasts=st.sampled_from([0, 15_000]))
+    @rule(
+        path=asking.paths, which=st.sampled_from(["pa", "bl"]), on=asking.switches, lasts=st.sampled_from([0, 15_000])
+    )
     def rule_on_path(self, path: str, which: str, on: bool, lasts: int) -> None:
         until = self.model.now + lasts if on and lasts else 0
         changed = self.shard.rule("path", path, which, on, until)
         assert changed == set_rule(self.model.lane(path).rules, which, on, until)
 
-    @rule(task=asking.tasks, which=st.sampled_from(["pa", "bl"]), on=st.booleans(), lasts=st.sampled_from([0, 15_000]))
+    @rule(
+        task=asking.tasks, which=st.sampled_from(["pa", "bl"]), on=asking.switches, lasts=st.sampled_from([0, 15_000])
+    )
     def rule_on_task(self, task: str, which: str, on: bool, lasts: int) -> None:
         until = self.model.now + lasts if on and lasts else 0
         changed = self.shard.rule("task", task, which, on, until)

@@ -7,10 +7,11 @@ checking that it was allowed to; everything else has to be equal.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 from tests.model.jobs import (
     AT_ONCE,
@@ -77,6 +78,16 @@ class Model:
                 found.update((run.claim if run.group else run.key, unit) for unit in range(run.units))
         return len(found)
 
+    def moments(self) -> Iterator[int]:
+        """When time will do something: schedules, deadlines, rates, rules."""
+        yield from (job.at[0] for job in self.jobs.values() if job.status == "due")
+        yield from (run.deadline for run in self.runs.values() if run.deadline)
+        yield from (session.deadline for session in self.sessions.values() if not session.dead)
+        for lane in self.lanes.values():
+            yield from (at + lane.rate[1] for at, _ in lane.starts if lane.rate)
+            yield from (until for until in (lane.not_before, *lane.rules.values()) if until)
+        yield from self.task_timers.values()
+
     # Places -----------------------------------------------------------------------------------------------
 
     def next_place(self, queue: str, prio: int, i: int = 0) -> Place:
@@ -89,7 +100,7 @@ class Model:
         return 100 - prio, self._arrival, 0
 
     @contextmanager
-    def at_once(self) -> Iterator[None]:
+    def at_once(self) -> Generator[None]:
         """Jobs that are put in line here have no order among themselves but the one that the server chooses."""
         self._arrival += 1
         self._at_once = True
@@ -251,11 +262,23 @@ class Model:
         return self.now + int(max(low, wait * 0.75)), self.now + int(max(low, wait))
 
     def _bury(self, key: str, job: Job, error: str) -> None:
+        handler = self.lane(job.queue).failure_options
+        if handler is not None:
+            self._enqueue_failure(job, handler)
         if job.option("d") == 0 or job.twin:
             self.store(key, job.data, "f", error)
             self.forget(key)
         else:
             job.status, job.error, job.at = "failed", True, (self.now, self.now)
+
+    def _enqueue_failure(self, job: Job, options: dict[str, Any]) -> None:
+        """The job of the failure handler: it takes the place of one that waits or failed, and stands beside a run."""
+        queue, id = job.queue + "-fail", job.id
+        if (old := self.jobs.get(f"{queue}/{id}")) and old.status == "running":
+            id = f"{id}:{job.data.gen}"
+        data = Data("", 50, None, dict(options), -1, self.now)
+        failure = self.jobs[f"{queue}/{id}"] = Job(queue, id, data)
+        self.put(failure, AT_ONCE)
 
     def _back(self, run: Run, job: Job, at: Span, place: Place | None) -> None:
         job.counts.a = run.attempt

@@ -12,8 +12,6 @@ from tests.tools.shard import Refused, Shard, attempt
 def set_lane(model: Model, shard: Shard, path: str, drawn: dict[str, Any]) -> None:
     """Sets what was drawn on both sides, or sees that both refuse it."""
     settings = dict(drawn)
-    if "rate" in settings:
-        settings["rn"], settings["rw"] = settings.pop("rate")
     if "/" in path and model.lane(path.partition("/")[0]).aging:
         settings.pop("p", None)  # see the test of priorities of lanes under aging
     if settings.get("ag", -1) != -1 and any(
@@ -53,6 +51,8 @@ def _apply(model: Model, path: str, settings: dict[str, Any]) -> None:
         lane.rate = (settings["rn"], settings["rw"]) if given["rn"] else None
     if not lane.rate:
         lane.starts = []
+    if "fh" in settings:
+        lane.failure_options = None if settings["fh"] == "-" else settings["fh"]
     if "ag" in given and given["ag"] != lane.aging:
         lane.aging, lane.birth = given["ag"], model.now
 

@@ -1,4 +1,4 @@
-"""Random calls on a real server against the model: at least 3,000 steps, the same ones each time.
+"""Random calls on a real server against the model: 15,000 steps, the same ones each time.
 
 `HEADRACE_MODEL_STEPS=1000000` runs more, and other ones each time; a failure prints the calls that lead to it.
 """
@@ -20,7 +20,7 @@ STEPS_OF_ONE = 50
 
 def test_the_engine_does_what_the_model_says(valkey: Server) -> None:
     asked = os.environ.get("HEADRACE_MODEL_STEPS")
-    steps = int(asked or 3_000)
+    steps = int(asked or 15_000)
     chosen = settings(
         max_examples=max(1, steps // STEPS_OF_ONE),
         stateful_step_count=STEPS_OF_ONE,
