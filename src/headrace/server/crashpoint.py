@@ -28,10 +28,10 @@ _lock = threading.Lock()
 _passed = 0
 
 
-def _pass(name: str) -> None:
+def _pass(*words: str) -> None:
     """Counts a pass of the armed point; SIGKILL lets nothing run after it, no `finally` and no atexit."""
     global _passed  # noqa: PLW0603 - one count per process is the meaning of the switch
-    if _AT is None or name != _AT[0]:
+    if _AT is None or "-".join(words) != _AT[0]:
         return
     with _lock:
         _passed += 1
@@ -40,9 +40,12 @@ def _pass(name: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _stay(_name: str) -> None:
+def _stay(*_words: str) -> None:
     """No point is armed: passing one costs an empty call."""
 
 
 crash_point = _stay if _AT is None else _pass
-"""Marks a place in the code by its name; does nothing unless `HEADRACE_CRASH_AT` names it."""
+"""Marks a place in the code by its name (words are joined by dashes); does nothing unless the variable names it.
+
+Every call of a server function passes `<function>-send` and `<function>-replied`: `enqueue-send`, `claim-replied`.
+"""

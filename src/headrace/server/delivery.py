@@ -19,6 +19,7 @@ from headrace.errors import HeadraceError, ServerUnavailable
 from headrace.protocol import keys
 from headrace.protocol.steps import Block, Call, Channel, Command, Effect, Listen, Steps
 from headrace.server import refusals
+from headrace.server.crashpoint import crash_point
 from headrace.server.endpoint import Endpoint
 from headrace.server.moves import (
     PENDING,
@@ -134,6 +135,7 @@ class Courier:
         seen = self.topology.version
         shard = parcel.call.shard
         endpoint = parcel.sent_to = self.topology.endpoint(shard)
+        crash_point(parcel.call.function, "send")
         if endpoint is None:
             reply: Any = _nobody(shard)
         else:
@@ -142,6 +144,7 @@ class Courier:
             replies: list[Any] = [reply]
             yield from self._insist([parcel], replies, seen)
             reply = replies[0]
+        crash_point(parcel.call.function, "replied")
         self._take_back(parcel, reply)
         if isinstance(reply, TROUBLE):
             raise self._error(parcel, reply)
@@ -151,11 +154,14 @@ class Courier:
         """Many calls, pipelined; the first error is raised after all replies have been read."""
         parcels = [self._wrap(call) for call in calls]
         replies: list[Any] = [None] * len(parcels)
+        for parcel in parcels:
+            crash_point(parcel.call.function, "send")
         for indexes in _rounds(parcels):
             seen = self.topology.version
             yield from self._send(parcels, replies, indexes)
             yield from self._insist(parcels, replies, seen, indexes)
         for parcel, reply in zip(parcels, replies, strict=True):
+            crash_point(parcel.call.function, "replied")
             self._take_back(parcel, reply)
         for parcel, reply in zip(parcels, replies, strict=True):
             if isinstance(reply, TROUBLE):
