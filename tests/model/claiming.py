@@ -147,7 +147,9 @@ def _start(model: Model, session: str, want: Want, job: Job, one: Claimed) -> No
     counts = (attempt, job.counts.f, job.counts.s, job.counts.o)
     assert one.counts == counts, f"{one.key} comes with counts {one.counts}, should with {counts}"
     group = want.members > 1 or want.units > 1
-    run = Run(one.key, one.claim, session, job.path, model.now, job.place, attempt, 0, "", group, want.units)
+    caps = [lane.cap for path in chain(job.path) if (lane := model.lane(path)).cap is not None]
+    units = min([want.units, *caps])
+    run = Run(one.key, one.claim, session, job.path, model.now, job.place, attempt, 0, "", group, units)
     set_deadline(model, run, want.lease)
     model.runs[one.key] = run
     job.status = "running"

@@ -4,7 +4,7 @@
 -- written down at the end of the call, all at once (80_claiming).
 --
 -- spec: n, ahead, queues ("*" or a list), session, nonce, lease ms (by hand) or 0, members, units
--- turn: queue, path, ids, jobs (ids and scores), first (sequence of the first claim), group, uncapped
+-- turn: queue, path, ids, jobs (ids and scores), first (sequence of the first claim), group, units (of the claim), uncapped
 
 --- First and second entry of an index: segment, level, turn, and the level that competes (or huge).
 local function front(parent, band)
@@ -49,18 +49,19 @@ local function descend(first)
   return steps
 end
 
---- What may start along the steps: units (caps), starts (rates), and whether nothing limits or prefers at all.
+--- What may start along the steps: units (caps), starts (rates), whether nothing limits or prefers at all, and the
+-- smallest cap.
 local function room_of(steps)
-  local units, starts, plain = math.huge, math.huge, true
+  local units, starts, plain, cap = math.huge, math.huge, true, math.huge
   for i = 1, #steps do
     local n = steps[i].node
     if not steps[i].own then
-      if n.cap then units, plain = min(units, n.cap - n.running), false end
+      if n.cap then units, cap, plain = min(units, n.cap - n.running), min(cap, n.cap), false end
       if n.rn then starts, plain = min(starts, tokens(n)), false end
       if n.prio then plain = false end
     end
   end
-  return units, starts, plain
+  return units, starts, plain, cap
 end
 
 --- How many jobs this turn may take at most, and the last level of jobs that still goes before the competition.
@@ -198,10 +199,11 @@ local function take_turn(spec, left, taken)
   if not steps then return dead_end(spec, { { node = hollow } }) end
   local last = steps[#steps]
   local path = last.node.path
-  local room, starts, plain = room_of(steps)
+  local room, starts, plain, cap = room_of(steps)
   if left <= spec.ahead and not plain then return nil end
   if room < 1 or starts < 1 then return dead_end(spec, steps) end
-  if room < spec.units then return nil end
+  local units = min(spec.units, cap) -- a claim wider than the cap runs alone: else it, and all behind it, never would
+  if room < units then return nil end
   local group = spec.members > 1 or spec.units > 1
   local wanted = group and spec.members or min(room, plain and left or left - spec.ahead)
   local limit, level = turn_limit(steps, min(wanted, starts))
@@ -212,10 +214,10 @@ local function take_turn(spec, left, taken)
   local used = group and left or k
   local ids = {}
   for i = 1, k do ids[i] = jobs[2 * i - 1] end
-  take_units(path, group and spec.units or k)
+  take_units(path, group and units or k)
   count(path, 'r', -k)
   local turn = { queue = last.node.queue.path, path = path, ids = ids, jobs = jobs, first = next_seq(group and 1 or k),
-    group = group, uncapped = meta.capver }
+    group = group, units = units, uncapped = meta.capver }
   taken[#taken + 1] = turn
   for i = 1, #steps do
     if steps[i].node.rn and not steps[i].own then log_starts(steps[i].node, spec, turn) end

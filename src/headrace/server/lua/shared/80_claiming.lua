@@ -15,7 +15,7 @@ local function turn_away(run)
 end
 
 local function common_in(spec, turn, ends, kind)
-  return common_of(spec.session, turn.path, now, ends, kind, turn.group and 1 or 0, spec.units, turn.uncapped)
+  return common_of(spec.session, turn.path, now, ends, kind, turn.group and 1 or 0, turn.units, turn.uncapped)
 end
 
 --- The entry of a run, and when it must end by itself (0: with its session).
