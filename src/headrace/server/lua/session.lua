@@ -29,7 +29,7 @@ else
     forget_session(session)
     call('DEL', K .. 'ss:' .. session)
   else
-    call('HSET', K .. 'ss:' .. session, 'cursor', cursor)
+    call('HSET', K .. 'ss:' .. session, 'cursor', cursor, 'dead', now) -- who leaves takes nothing more
   end
 end
 return flush(moved, true)
