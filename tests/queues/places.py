@@ -48,7 +48,7 @@ class Hands:
     def __init__(self, place: Place, namespace: str) -> None:
         self.place = place
         self.namespace = namespace
-        self._clients = [cast(Any, server.admin()) for server in place.servers]
+        self.clients = [cast(Any, server.admin()) for server in place.servers]
 
     def key(self, name: str, shard: int = 0) -> str:
         """The full name of a key."""
@@ -58,7 +58,7 @@ class Hands:
         """One command on one key, on whatever node holds it; MEMORY answers the bytes that it takes."""
         key = self.key(name, shard)
         words = ["MEMORY", "USAGE", key] if command == "MEMORY" else [command, key, *args]
-        for client in self._clients:
+        for client in self.clients:
             try:
                 return client.execute_command(*words)
             except MovedError:
@@ -67,12 +67,12 @@ class Hands:
 
     def every(self, *words: object) -> list[Any]:
         """A command to each node."""
-        return [client.execute_command(*words) for client in self._clients]
+        return [client.execute_command(*words) for client in self.clients]
 
     def names(self) -> dict[str, str]:
         """All keys there are, with their types; without the tag where there is one shard only."""
         found: dict[str, str] = {}
-        for client in self._clients:
+        for client in self.clients:
             for raw in client.scan_iter(match="{" + self.namespace + ":*", count=1000):
                 name = raw.decode()
                 short = name.removeprefix(self.key("")) if self.place.shards == 1 else name
@@ -81,18 +81,18 @@ class Hands:
 
     def calls(self) -> int:
         """How many functions were called on these servers so far."""
-        stats = [client.info("commandstats") for client in self._clients]
+        stats = [client.info("commandstats") for client in self.clients]
         return sum(node.get("cmdstat_fcall", {}).get("calls", 0) for node in stats)
 
     def clean(self) -> None:
         """Remove every key of the namespace."""
-        for client in self._clients:
+        for client in self.clients:
             for raw in list(client.scan_iter(match="{" + self.namespace + ":*", count=1000)):
                 client.unlink(raw)
 
     def close(self) -> None:
         """Close the connections."""
-        for client in self._clients:
+        for client in self.clients:
             client.close()
 
 

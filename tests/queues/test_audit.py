@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -176,6 +178,27 @@ def test_it_goes_through_every_shard_and_every_page(app: Headrace, hands: Hands)
     assert sum("stood in no place" in text for text in found) == 3000
     assert q.counts().ready == 3000
     assert len(q.lease(30, n=5000)) == 3000
+
+
+def test_a_queue_that_never_rests_is_not_taken_for_broken(app: Headrace, place: Place, namespace: str) -> None:
+    """Jobs that end while others start leave the counters as they were: that must not look like rest."""
+    app.queue("q").enqueue_many(range(300), route="r")
+    over = threading.Event()
+
+    def work() -> None:
+        with place.open(namespace) as worker:
+            while claims := worker.queue("q").lease(30, n=1):
+                assert claims[0].complete()
+        over.set()
+
+    found: list[str] = []
+    with ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(work) for _ in range(2)]
+        while not over.is_set():
+            found += app.audit(repair=True)
+        for future in futures:
+            future.result()
+    assert found == []
 
 
 def test_queues_go_on_while_they_are_audited(app: Headrace) -> None:

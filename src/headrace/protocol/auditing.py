@@ -97,30 +97,38 @@ class _Auditor:
         return sums
 
     def totals(self, path: str) -> Steps[Counters]:
-        """The counters of a node as they are."""
+        """The counters of a node as they are, and the shard's sequence: jobs that come and go move it."""
         reply = yield from self.page("totals", path, "")
         return cast("Counters", msgspec.msgpack.decode(reply[1]))
 
     def counters(self, queue: str, paths: list[str]) -> Steps[bool]:
-        """Compare counters with a tally; True when the queue was quiet meanwhile, so that the answer counts."""
+        """Compare counters with a tally; True when the queue was quiet meanwhile, so that the answer counts.
+
+        Equal counters alone do not say so: three jobs may have ended and three others started. A job that starts
+        or is enqueued moves the sequence, and none gets back to where it was without that.
+        """
         before = yield from self.totals(queue)
         sums = yield from self.tally(queue)
+        olds: dict[str, Counters] = {}
+        for path in paths:
+            olds[path] = yield from self.totals(path)
         after = yield from self.totals(queue)
         counted = sum(sums.get(queue, {}).get(field, 0) for field in "zdfpy")
         if before != after or counted != after["records"]:
             return False
-        for path in paths:
-            old = yield from self.totals(path)
-            old.pop("records", None)
+        for path, totals in olds.items():
+            old = {field: n for field, n in totals.items() if field not in ("records", "seq")}
             new = {field: round(sums.get(path, {}).get(field, 0)) for field in old}
             if new == old:
                 continue
-            if self.repair:
-                packed = (msgspec.msgpack.encode(old), msgspec.msgpack.encode(new))
-                reply = yield from self.page("fix", path, "", *packed)
-                self.findings += [text.decode() for text in reply[1:]]
-            else:
+            if not self.repair:
                 self.findings.append(f"{path} counted {old}, there are {new}")
+                continue
+            packed = (msgspec.msgpack.encode(old), msgspec.msgpack.encode(new), msgspec.msgpack.encode(before))
+            reply = yield from self.page("fix", path, "", *packed)
+            if len(reply) == 1:
+                return False
+            self.note(reply)
         return True
 
 

@@ -14,7 +14,7 @@
 --   clocks    deadlines and schedules without a run or job                                     (removed)
 --   tally     {cursor, msgpack of path -> counts by place} of a queue's records                (only counted)
 --   totals    {'', msgpack of counters of `path`}                                               (only read)
---   fix       set counters of a path to what was tallied, if they still are as `more` says     (written)
+--   fix       set counters of a path to what was tallied: old, new, and the totals that its queue must still have
 -- Replies: {cursor or '' at the end, a finding in words, ...}
 -- Events: none
 local part, path, cursor, repair = args[1], args[2], args[3], args[4] == '1'
@@ -65,7 +65,8 @@ end
 function parts.known()
   for i = 5, #args do
     local parent, seg = parent_of(args[i])
-    if call('SISMEMBER', K .. 'c:' .. parent, seg) == 0 then
+    local there = call('EXISTS', K .. 'n:' .. args[i], K .. 'j:' .. args[i]) > 0  -- it may have gone since it was seen
+    if there and call('SISMEMBER', K .. 'c:' .. parent, seg) == 0 then
       found(args[i] .. ' was unknown to its parent')
       if repair then
         call('HDEL', K .. 'n:' .. args[i], 'e')
@@ -310,18 +311,19 @@ function parts.tally()
   reply[2] = pack(sums)
 end
 
-function parts.totals()
-  local v = call('HMGET', K .. 'n:' .. path, 'r', 'd', 'h', 'f', 'p', 'x')
-  local t = {}
-  for i = 1, 6 do t[i] = tonumber(v[i] or 0) end
-  local records = call('HLEN', K .. 'j:' .. path)
-  reply[2] = pack({ r = t[1], d = t[2], h = t[3], f = t[4], p = t[5], x = t[6], records = records })
+local function totals_of(at)
+  local v = call('HMGET', K .. 'n:' .. at, 'r', 'd', 'h', 'f', 'p', 'x')
+  local t = { records = call('HLEN', K .. 'j:' .. at), seq = seq }
+  for i, field in ipairs({ 'r', 'd', 'h', 'f', 'p', 'x' }) do t[field] = tonumber(v[i] or 0) end
+  return t
 end
 
+function parts.totals() reply[2] = pack(totals_of(path)) end
+
 function parts.fix()
-  local old, new = unpack_(args[5]), unpack_(args[6])
-  for field, value in pairs(old) do
-    if tonumber(call('HGET', K .. 'n:' .. path, field) or 0) ~= value then return end
+  local old, new, whole = unpack_(args[5]), unpack_(args[6]), totals_of(chain(path)[1])
+  for field, value in pairs(unpack_(args[7])) do
+    if whole[field] ~= value then return end  -- the queue has moved on since it was counted
   end
   for field, value in pairs(new) do
     if old[field] ~= value then
