@@ -11,6 +11,7 @@ from typing import Any, Final, Self, Unpack
 from headrace.errors import OptionError, ServerUnfit
 from headrace.protocol import auditing, histories, looking, ruling, versions
 from headrace.protocol.histories import Event
+from headrace.protocol.names import check_namespace
 from headrace.protocol.options import QueueDefaults
 from headrace.protocol.steps import Steps
 from headrace.queues.engine import Engine
@@ -46,6 +47,11 @@ class Headrace:
         max_payload: int = 1 << 20,
     ) -> None:
         _check_level(durability)
+        check_namespace(namespace)
+        if url is not None and not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise OptionError(
+                f"url={url!r}: expected a text such as 'redis://localhost:6379/0'; a client is connection="
+            )
         home = Path(folder or os.environ.get("HEADRACE_DIR") or ".headrace")
         site = open_site(url, connection=connection, namespace=namespace, folder=home)
         self._stand_on(site, shards, durability, max_payload)
@@ -62,6 +68,8 @@ class Headrace:
     def _stand_on(self, site: Site, shards: int | None, durability: str | None, max_payload: int) -> None:
         try:
             _check_level(durability)
+            if type(max_payload) is not int or not 0 < max_payload <= 1 << 26:
+                raise OptionError(f"max_payload={max_payload!r}: expected bytes, from 1 to {1 << 26:,} (64 MiB)")
             _check_durability(durability, site.durability)
             self._engine = Engine(site, shards, max_payload)
         except BaseException:

@@ -17,14 +17,22 @@ QUEUE: dict[str, Case] = {
     "a timeout of nothing": (lambda q: q.enqueue(1, timeout=0), OptionError, "timeout=0: .*None stands for no limit"),
     "a list as a flag": (lambda q: q.enqueue(1, update_run_at=[]), OptionError, "expected True, False, 'if_later'"),
     "a list as a choice": (lambda q: q.enqueue(1, if_exists=[]), OptionError, "expected 'update', 'ignore' or"),
-    "a lower bound alone": (lambda q: q.enqueue(1, min_backoff=400), OptionError, "is 400 s, and max_backoff with 300"),
+    "a lower bound alone": (
+        lambda q: q.enqueue(1, min_backoff=400),
+        OptionError,
+        "must not be greater than max_backoff: 400 s, 300 s",
+    ),
     "no such option": (lambda q: q.enqueue(1, zzz=1), OptionError, "unique_for, and flags update_...$"),
     "far too long": (lambda q: q.enqueue(1, delay=1e300), OptionError, "between 0 seconds and 8,000 years"),
     "one mapping as many": (lambda q: q.enqueue_many({"to": "ada"}), InvalidInput, "data is a dict.*enqueue\\(\\)"),
     "one text as many": (lambda q: q.enqueue_many("abc"), InvalidInput, "data is a str, expected a list"),
     "nothing as many": (lambda q: q.enqueue_many(None), InvalidInput, "data is a NoneType"),
     "one text as ids": (lambda q: q.enqueue_many([1, 2], ids="ab"), InvalidInput, "ids is a str"),
-    "more ids than jobs": (lambda q: q.enqueue_many([1], ids=["a", "b"]), InvalidInput, "1 jobs and 2 ids; nothing"),
+    "more ids than jobs": (
+        lambda q: q.enqueue_many([1], ids=["a", "b"]),
+        InvalidInput,
+        "more ids than jobs: 2 and 1; nothing was sent",
+    ),
     "an id for replay": (lambda q: q.retry_failed("abc"), InvalidInput, "ids='abc': expected a list"),
     "a limit below none": (lambda q: q.drop_failed(limit=-1), OptionError, "limit=-1: expected a whole number"),
 }
@@ -66,7 +74,7 @@ def test_mistakes_before_there_is_a_connection(case: str) -> None:
 
 @pytest.mark.parametrize("size", [0, -1, "1 MiB", True, 1 << 40])
 def test_a_limit_of_payloads_that_is_none(app: Headrace, size: Any) -> None:
-    with pytest.raises(OptionError, match="max_payload=.*expected bytes, from 1 to"):
+    with pytest.raises(OptionError, match=r"max_payload=.*expected bytes, from 1 to"):
         Headrace(app.url, max_payload=size)
 
 

@@ -28,7 +28,7 @@ def _plain(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")
-    raise NotImplementedError
+    raise NotImplementedError(f"it holds a value of type {type(value).__qualname__!r}")
 
 
 def _big(code: int, data: memoryview) -> Any:

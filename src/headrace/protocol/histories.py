@@ -68,6 +68,8 @@ def _parse_events(raw: bytes) -> Iterator[Event]:
 
 def read_history(shard: int, after: str = "", n: int = 100) -> Steps[tuple[str, list[Event]]]:
     """Up to `n` entries after the one with the id `after`; answers the last id read, and their events."""
+    if type(n) is not int or not 1 <= n <= 10_000:
+        raise OptionError(f"n={n!r}: expected a whole number from 1 to 10,000")
     reply = cast("list[bytes]", (yield Call("history", shard, (after, n), readonly=True)))
     events = [event for raw in reply[1::2] for event in _parse_events(raw)]
     return (reply[-2].decode() if reply else after), events
@@ -78,6 +80,6 @@ def set_history(level: str, max_events: int, shards: Iterable[int]) -> Steps[Non
     levels = {"off": 0, "attempt": 1}
     if level not in levels:
         raise OptionError(f"level={level!r}: expected 'off' or 'attempt'")
-    if max_events and not 100 <= max_events <= 100_000_000:
-        raise OptionError(f"max_events={max_events!r}: expected 100 or more")
+    if type(max_events) is not int or (max_events and not 100 <= max_events <= 100_000_000):
+        raise OptionError(f"max_events={max_events!r}: expected 100 or more, or 0 to leave it as it is")
     yield [Call("configure", shard, (levels[level], max_events), readonly=True) for shard in shards]

@@ -51,6 +51,15 @@ def check_lane(lane: object) -> str:
     return lane
 
 
+def check_namespace(namespace: object) -> str:
+    """The first part of every key: no braces, which say what belongs to one hash slot."""
+    if not isinstance(namespace, str):
+        raise NameInvalid(f"namespace must be a string, not {type(namespace).__name__}: {namespace!r}")
+    if set(_check_text(namespace, "namespace")) & set("{}"):
+        raise NameInvalid(f"namespace {namespace!r} must not contain braces: they mark what shares a hash slot")
+    return namespace
+
+
 def check_id(id: object) -> str:
     """A job's id: any text of 1..256 bytes without control characters."""
     if not isinstance(id, str):

@@ -81,6 +81,12 @@ def _duration(value: object, name: str) -> int:
     return -1 if value is None else duration_ms(value, name)
 
 
+def _timeout(value: object, name: str) -> int:
+    if value is not None and duration_ms(value, name) == 0:
+        raise OptionError(f"{name}={value!r}: an attempt needs some time; None stands for no limit")
+    return _duration(value, name)
+
+
 def _bounded(value: object, name: str) -> int:
     if value is None:
         raise OptionError(f"{name}=None: give seconds or a timedelta")
@@ -112,7 +118,7 @@ SPECS: Final[dict[str, _Spec]] = {
     "max_failures": _Spec("f", 10, _count),
     "max_stalls": _Spec("s", 3, _count),
     "max_timeouts": _Spec("o", 3, _count),
-    "timeout": _Spec("t", -1, _duration),
+    "timeout": _Spec("t", -1, _timeout),
     "min_backoff": _Spec("b", 2_000, _bounded),
     "max_backoff": _Spec("x", 300_000, _duration),
     "keep_result": _Spec("k", 600_000, _duration),
@@ -135,7 +141,9 @@ def check_names(given: Iterable[str], allowed: frozenset[str], where: str) -> No
     for name in given:
         if name not in allowed:
             close = difflib.get_close_matches(name, allowed, 1)
-            hint = f": did you mean {close[0]!r}?" if close else f"; there are: {', '.join(sorted(allowed))}"
+            usual = sorted(name for name in allowed if not name.startswith("update_"))
+            more = ", and flags update_..." if len(usual) < len(allowed) else ""
+            hint = f": did you mean {close[0]!r}?" if close else f"; there are: {', '.join(usual)}{more}"
             raise OptionError(f"{where} has no option {name!r}{hint}")
 
 
@@ -170,7 +178,7 @@ def build_head(given: Mapping[str, Any], defaults: Mapping[str, Any], queue: str
     letters += "".join(letter for name, letter in _PLACES.items() if _takes(given, name))
     data = _flag(given, "update_data", True)
     mode = given.get("update_run_at", True)
-    if mode not in _RUN_AT_MODES:
+    if not isinstance(mode, bool | str) or mode not in _RUN_AT_MODES:
         raise OptionError(f"update_run_at={mode!r}: expected True, False, 'if_later' or 'if_earlier'")
     if not given and priority == 50 and not options:
         return Head(b"", "", None, "u")  # nothing special: the server knows what that means
@@ -201,8 +209,9 @@ def _stored(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[dict
                 options[spec.letter] = value
         if _takes(given, name):
             letters += spec.letter
-    if options.get("x", 300_000) != -1 and options.get("b", 2_000) > options.get("x", 300_000):
-        raise OptionError("min_backoff must not be greater than max_backoff")
+    low, high = options.get("b", 2_000), options.get("x", 300_000)
+    if high != -1 and low > high:
+        raise OptionError(f"min_backoff must not be greater than max_backoff: {low / 1000:g} s, {high / 1000:g} s")
     return options, letters
 
 
@@ -230,7 +239,7 @@ def _time(given: Mapping[str, Any]) -> tuple[int, int]:
 
 def _if_exists(given: Mapping[str, Any]) -> str:
     value = given.get("if_exists", "update")
-    if value not in _IF_EXISTS:
+    if not isinstance(value, str) or value not in _IF_EXISTS:
         raise OptionError(f"if_exists={value!r}: expected 'update', 'ignore' or 'error'")
     return _IF_EXISTS[value]
 
@@ -242,7 +251,7 @@ def named_options(letters: Mapping[str, Any]) -> dict[str, Any]:
         value = letters.get(spec.letter, spec.default)
         if value == -1:
             value = None
-        elif spec.check in (_duration, _bounded) and value is not None:
+        elif spec.check in (_duration, _timeout, _bounded) and value is not None:
             value = value / 1000
         if name != "task" or value is not None:
             named[name] = value

@@ -31,7 +31,7 @@ def duration_ms(value: object, name: str) -> int:
     else:
         ms = _number(value, name, "seconds or a timedelta") * 1000
     if not 0 <= ms < _LATEST_MS:
-        raise OptionError(f"{name}={value!r} must be between 0 seconds and {_LATEST_MS // 1000} seconds")
+        raise OptionError(f"{name}={value!r} must be between 0 seconds and 8,000 years")
     return math.ceil(ms)
 
 

@@ -78,7 +78,8 @@ def address_of(url: str) -> Address:
             type(error)(f"{error} (in {masked(url)})")
             if isinstance(error, InvalidInput)
             else InvalidInput(
-                f"cannot read the server URL {masked(url)}: percent-encode special characters of user and password"
+                f"cannot read the server URL {masked(url)}: ports go from 1 to 65535, and special characters of user "
+                "and password are percent-encoded"
             )
         ) from None
     sentinel_login = {k.removeprefix("sentinel_"): options.pop(k) for k in list(options) if k.startswith("sentinel_")}

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, cast
 
-from headrace.errors import ProtocolError, ServerUnfit
+from headrace.errors import ProtocolError, ServerUnavailable, ServerUnfit
 from headrace.server import refusals
 from headrace.server.endpoint import Endpoint
 from headrace.server.moves import Lost, Moves, Pause, Refusal, Send, pack
@@ -89,8 +89,11 @@ def survey(topology: Topology, retry_for: float) -> Moves[list[Facts]]:
                 "connect to its primary, or through its Sentinels"
             )
         if pause is None:
-            nobody = ConnectionError("none of the Sentinels or nodes of the URL names a primary")
-            raise unavailable(Lost(None, nobody, False))
+            raise ServerUnavailable(
+                f"none of the Sentinels or nodes that the URL names has led to a primary within {retry_for:g} s: see "
+                "that they run and can be reached from here, and that the URL (HEADRACE_URL) is right, the service's "
+                "name of a Sentinel URL included"
+            )
         yield Pause(pause)
 
 
