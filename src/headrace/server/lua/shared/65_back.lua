@@ -2,12 +2,12 @@
 
 local STALL, TIMEOUT = 's', 'o'
 
---- Exponential backoff between the bounds, with jitter drawn from what the server already has at hand.
+--- Exponential backoff between the bounds, with jitter drawn from what differs between jobs that fail together.
 local function backoff(job, failures)
   local low, high = option(job, 'b'), option(job, 'x')
   local wait = low * 2 ^ min(failures - 1, 40)
   if high ~= -1 then wait = min(wait, high) end
-  local spread = (seq * 7919 + now * 104729) % 1000 / 1000
+  local spread = (job.gen * 7919 + now * 104729) % 1000 / 1000
   return floor(max(low, wait * (0.75 + 0.25 * spread)))
 end
 
