@@ -172,7 +172,7 @@ end
 
 --- Put one entry of a parent's index where it belongs: `seg` names a child, '' the parent's own jobs.
 -- `charge` is what the entry pays for jobs just taken; `score` and `first` (where it stands, and its first job)
--- spare reading them. Answers true when the index changed.
+-- spare reading them. Answers true when what is above may have to change too.
 local function settle(parent, seg, charge, score, first)
   local index, own = K .. 'i:' .. parent, seg == ''
   local n, level, ends, band
@@ -212,7 +212,7 @@ local function settle(parent, seg, charge, score, first)
     end
   end
   local new = level * band + min(turn, band - 1)
-  if new == score then return false end
+  if new == score then return n.queue.aging ~= nil end -- there the priority of who goes first may have changed
   call('ZADD', index, new, seg)
   return true
 end
