@@ -10,8 +10,10 @@ import pytest
 import uvloop
 
 from headrace import Headrace
+from headrace import clock as time
 from tests.queues.awaited import awaited
 from tests.queues.places import fresh
+from tests.tools.processes import eventually
 from tests.tools.proxy import ChaosProxy
 from tests.tools.servers import Server
 
@@ -147,6 +149,49 @@ def test_what_changes_nothing_twice_is_asked_again(shaky: Headrace, proxy: Chaos
         lost = lose(proxy, way, function)
         assert step(), function
         assert lost.fired.is_set(), function
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_who_is_cancelled_in_the_middle_of_a_claim_keeps_nothing(valkey: Server, proxy: ChaosProxy, kind: str) -> None:
+    """The reply was on its way: what it brought goes back at once, uncounted, not when its lease runs out."""
+
+    async def run() -> None:
+        async with Headrace(proxy.url, namespace=fresh()) as app:
+            q = app.queue("q")
+            await q.aenqueue_many(range(5))
+            proxy.delay(0.2)
+            before = proxy.counts.total()
+            task = asyncio.create_task(q.alease(3600, n=3))
+            await asyncio.to_thread(eventually, lambda: proxy.counts.total() > before, "the claim is on its way")
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            proxy.restore()
+            assert (await q.acounts()).running == 0
+            claims = await q.alease(30, n=5)
+            assert [(claim.data, claim.attempt) for claim in claims] == [(n, 1) for n in range(5)]
+            assert await app.aaudit() == []
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop if kind == "uvloop" else None) as loop:
+        loop.run(run())
+
+
+def test_who_is_cancelled_while_nobody_answers_leaves_soon(valkey: Server, proxy: ChaosProxy) -> None:
+    async def run() -> float:
+        async with Headrace(proxy.url + "?socket_timeout=0.3", namespace=fresh()) as app:
+            waiting = asyncio.create_task(app.queue("q").alease(30, wait=None))
+            await asyncio.to_thread(eventually, lambda: proxy.counts["blpop"] > 0, "it waits")
+            proxy.blackhole()
+            started = time.monotonic()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            return time.monotonic() - started
+
+    try:
+        assert asyncio.run(run()) < 4
+    finally:
+        proxy.restore()
 
 
 def test_a_result_is_waited_for_through_broken_connections(shaky: Headrace, proxy: ChaosProxy, valkey: Server) -> None:

@@ -40,6 +40,7 @@ class Call:
 
     A `numbered` call goes out as `<channel id> <number> <args...>` and is safe to send again after a
     lost reply; without a channel of its own the transport lends one. A `readonly` call may always be repeated.
+    Somebody who leaves is waiting for a `hurried` one: it is given up after a second of trouble.
     """
 
     function: str
@@ -48,6 +49,7 @@ class Call:
     numbered: bool = False
     channel: Channel | None = None
     readonly: bool = False
+    hurried: bool = False
 
 
 @dataclass(slots=True)
@@ -85,3 +87,24 @@ class Command:
 
 Effect: TypeAlias = Call | list[Call] | Block | Listen | Command
 Steps: TypeAlias = Generator[Effect, Any, R]
+
+
+def hurried(steps: Steps[R]) -> Steps[R]:
+    """The same operation, whose calls are not repeated for long."""
+    try:
+        effect = next(steps)
+        while True:
+            for one in effect if isinstance(effect, list) else [effect]:
+                if isinstance(one, Call):
+                    one.hurried = True
+            try:
+                answer = yield effect
+            except GeneratorExit:
+                steps.close()
+                raise
+            except BaseException as error:
+                effect = steps.throw(error)
+            else:
+                effect = steps.send(answer)
+    except StopIteration as stop:
+        return stop.value

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import secrets
+from collections import deque
 from collections.abc import Callable
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
@@ -10,7 +13,7 @@ from headrace.errors import ForeignKey, NoShard
 from headrace.protocol.auditing import quarantine
 from headrace.protocol.booting import Ground, boot
 from headrace.protocol.routing import Ring
-from headrace.protocol.steps import Steps
+from headrace.protocol.steps import Channel, Steps
 from headrace.server.site import Site
 
 P = ParamSpec("P")
@@ -27,6 +30,21 @@ class Engine:
         self.max_payload = max_payload
         self.ground: Ground = site.run(boot(shards))
         self.ring = Ring(site.namespace, self.ground.shards)
+        self._channels: deque[Channel] = deque()
+        self._pid = os.getpid()
+
+    def borrow_channel(self) -> Channel:
+        """A channel for a call that may have to be asked again; give it back once its reply is there."""
+        if self._pid != os.getpid():  # a forked child numbers its calls on channels of its own
+            self._channels, self._pid = deque(), os.getpid()
+        try:
+            return self._channels.pop()
+        except IndexError:
+            return Channel(secrets.token_urlsafe(12))
+
+    def return_channel(self, channel: Channel) -> None:
+        """Its last call was answered: others may use it."""
+        self._channels.append(channel)
 
     def run(self, steps: Callable[[], Steps[R]]) -> R:
         """Run an operation; start it anew when the server had lost the shard, or held a foreign key."""

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import islice
 from typing import Any, Final, Unpack, cast
 
 from headrace import clock
-from headrace.errors import HeadraceError, InvalidInput, OptionError
-from headrace.protocol import claiming, codec, keys, ruling
-from headrace.protocol.claiming import Claimed, Want
+from headrace.errors import InvalidInput, OptionError
+from headrace.protocol import claiming, codec, ruling
+from headrace.protocol.claiming import Want
 from headrace.protocol.enqueueing import Enqueued, Item, enqueue_many, enqueue_one
 from headrace.protocol.looking import Ref
 from headrace.protocol.names import check_id, check_name, content_id, new_id
 from headrace.protocol.options import Head, JobOptions, build_head, queue_defaults
 from headrace.protocol.routing import check_route
-from headrace.protocol.steps import Block, Steps
+from headrace.protocol.steps import Steps
 from headrace.protocol.times import Duration, duration_ms
 from headrace.queues.claim import Claim
 from headrace.queues.engine import Engine
 from headrace.queues.job import Job
 from headrace.queues.lane import Lane
+from headrace.queues.leasing import lease
 from headrace.queues.twins import plain, twin
 
 
@@ -131,50 +131,8 @@ class Queue(Lane):
             raise OptionError(f"n={n!r}: expected a whole number from 1 to 10,000")
         ends = None if wait is None else clock.monotonic() + duration_ms(wait, "wait") / 1000
         want = Want(n, [self.name], lease_ms=ms, waiter=new_id(0))
-        try:
-            claimed = yield from self._patiently(want, ends)
-        except (HeadraceError, GeneratorExit):
-            raise
-        except BaseException:  # cancelled, or interrupted: what was to wake us has to wake another
-            yield from claiming.leave(want.waiter, want.queues, self.shards)
-            raise
-        return [Claim(self.engine, c, started + ms / 1000, self.data_type) for started, c in claimed]
-
-    def _patiently(self, want: Want, ends: float | None) -> Steps[list[tuple[float, Claimed]]]:
-        """Sweep until there is something or the time is up; the jobs, each with the time when it was asked for."""
-        waited = False
-        while True:
-            left = claiming.MAX_WAIT if ends is None else min(claiming.MAX_WAIT, ends - clock.monotonic())
-            started = clock.monotonic()
-            want.wait_ms = max(0, int(left * 1000))
-            claimed, due_ms = yield from self._sweep(want)
-            if claimed and waited:
-                served = {job.shard for job in claimed}
-                yield from claiming.leave(want.waiter, want.queues, [i for i in self.shards if i not in served])
-            if claimed or left <= 0:
-                return [(started, job) for job in claimed]
-            seconds = left if due_ms < 0 else min(left, max(due_ms, 1) / 1000)
-            lists = {i: keys.wake_list(self.engine.site.namespace, i, want.waiter) for i in self.shards}
-            waited = True
-            yield Block(lists, seconds)
-
-    def _sweep(self, want: Want) -> Steps[tuple[list[Claimed], int]]:
-        """Ask the shards in turn, from a random one on; the jobs, and when the first shard has something due."""
-        claimed: list[Claimed] = []
-        due, order = -1, list(self.shards)
-        start = random.randrange(len(order))
-        for shard in order[start:] + order[:start]:
-            while len(claimed) < want.n:
-                part = Want(want.n - len(claimed), want.queues, lease_ms=want.lease_ms, waiter=want.waiter)
-                part.wait_ms = 0 if claimed else want.wait_ms
-                grant = yield from claiming.claim(part, shard)
-                claimed += grant.jobs
-                if grant.due_ms >= 0:
-                    due = grant.due_ms if due < 0 else min(due, grant.due_ms)
-                short = len(grant.jobs) < min(part.n, claiming.CLAIM_JOBS)
-                if short and sum(len(job.record) for job in grant.jobs) < claiming.CALL_BYTES // 2:
-                    break  # nothing more may start there; a call that ended for its bytes is followed by another
-        return claimed, due
+        taken = yield from lease(self.engine, want, self.shards, ends)
+        return [Claim(self.engine, job, asked + ms / 1000, self.data_type) for asked, job in taken]
 
     def _complete_many(self, claims: Sequence[Claim], results: Sequence[Any] | None = None) -> Steps[list[bool]]:
         """Complete many claims in few calls; True for each that was still current."""

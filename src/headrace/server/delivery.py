@@ -45,6 +45,8 @@ R = TypeVar("R")
 TROUBLE: Final = (Lost, Refusal)
 #: A listener reads again this often, in case its message went by while the server changed.
 RELOOK: Final = 5.0
+#: Seconds of trouble after which a hurried call is given up.
+HURRY: Final = 1.0
 #: A wait is ended in time from here; the server ends it this much later, should we be gone.
 LONGER: Final = 0.5
 #: BLPOP counts in milliseconds, and 0 means for ever.
@@ -287,7 +289,8 @@ class Courier:
             todo = {i: cure for i in among if (cure := self._cure(parcels[i], replies[i], loaded)) is not Remedy.NONE}
             if not todo:
                 return
-            patience = patience or Patience(self._retry_for)
+            hurried = all(parcels[i].call.hurried for i in todo)
+            patience = patience or Patience(min(HURRY, self._retry_for) if hurried else self._retry_for)
             homeless = {where for i, cure in todo.items() if cure is Remedy.LOAD and (where := parcels[i].sent_to)}
             fresh = False
             for where in homeless:
