@@ -16,7 +16,8 @@ local function wake(queue, n)
     while n > 0 do
       local e = call('ZPOPMIN', line)
       if not e[1] then break end
-      if call('ZREM', K .. 'waiters', e[1]) == 1 and tonumber(e[2]) >= now then
+      -- One that is over may be of a waiter that serves other queues now: that is not to be taken off.
+      if tonumber(e[2]) >= now and call('ZREM', K .. 'waiters', e[1]) == 1 then
         call('LPUSH', K .. 'wl:' .. e[1], 1)
         call('PEXPIRE', K .. 'wl:' .. e[1], 10000)
         n = n - 1

@@ -133,6 +133,20 @@ local function release_held(queue, id)
   return true
 end
 
+--- The id for a failure job: the job's own; one that waits or failed there makes way, one that runs is let be.
+local function failure_id(target, id, gen)
+  while true do
+    local old = call('HGET', K .. 'j:' .. target, id)
+    if not old then return id end
+    local job = parse(old)
+    if take_waiting(target, id, job) or take_failed(target, id, job) then
+      forget_job(target, id)
+      return id
+    end
+    id = id .. ':' .. gen
+  end
+end
+
 --- The job of the failure handler (E20): same id, in <queue>-fail, carrying error, counts and the job's own data.
 local function enqueue_failure(queue, id, job, counts, error)
   local blob = call('HGET', K .. 'n:' .. queue, 'fh')
@@ -142,15 +156,10 @@ local function enqueue_failure(queue, id, job, counts, error)
   local payload = '\3' .. struct.pack('>I4', #error) .. error .. struct.pack('>I4', #info) .. info .. payload_of(job)
   local target = queue .. '-fail'
   ensure(target)
-  local old = call('HGET', K .. 'j:' .. target, id)
-  if old then
-    local o = parse(old)
-    if not take_waiting(target, id, o) and not take_failed(target, id, o) then id = id .. ':' .. job.gen end
-  end
+  id = failure_id(target, id, job.gen)
   local opts = blob ~= '' and blob or nil
   local rec = record_of(50, now, next_seq(), '', opts, payload)
   call('HSET', K .. 'j:' .. target, id, rec)
-  call('HDEL', K .. 't:' .. target, id)
   put_job(target, id, parse(rec))
 end
 

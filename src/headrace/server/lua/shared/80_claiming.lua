@@ -97,8 +97,11 @@ local function register_waiter(spec, due)
   local ends = min(due, now + spec.wait)
   call('ZREMRANGEBYSCORE', K .. 'waiters', '-inf', now - 60000)
   call('ZADD', K .. 'waiters', ends, spec.waiter)
-  if spec.queues == '*' then call('ZADD', K .. 'w:*', ends, spec.waiter)
-  else for i = 1, #spec.queues do call('ZADD', K .. 'w:' .. spec.queues[i], ends, spec.waiter) end end
+  local queues = spec.queues == '*' and { '*' } or spec.queues
+  for i = 1, #queues do
+    call('ZREMRANGEBYSCORE', K .. 'w:' .. queues[i], '-inf', now - 60000)
+    call('ZADD', K .. 'w:' .. queues[i], ends, spec.waiter)
+  end
 end
 
 --- Claim: answers the reply {ms until something is due or -1, -1, four values a job ...}
@@ -131,6 +134,10 @@ local function claim_jobs(spec)
   end
   settle_dirty() -- a rate that was spent sets a timer
   local due = spec.sifted < SIFTED and next_due() or now
+  -- A wait of half a lease would pass for a silence of the server (`forgive`).
+  if #list == 0 and spec.wait > 0 and call('EXISTS', K .. 'sessions') == 1 then
+    due = min(due, now + floor(meta.lease * 0.4))
+  end
   if due < math.huge then reply[1] = max(0, due - now) end
   if #list == 0 then
     if spec.wait > 0 then register_waiter(spec, due) end
