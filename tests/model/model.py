@@ -54,7 +54,7 @@ class Model:
         self.outcomes: dict[str, Outcome] = {}
         self.events: Counter[tuple[str, str, int]] = Counter()
         """(kind as in the history, job, attempt) since the machine last compared them."""
-        self.seen = self.grace = 0
+        self.seen = self.grace = self.graces = 0
         self.longest_lease = 10_000
         self._arrival = 0
         self._at_once = False

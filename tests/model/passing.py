@@ -25,8 +25,9 @@ def _promote(model: Model) -> None:
 
 def _reap(model: Model) -> None:
     now = model.now
-    if now - model.seen > model.longest_lease / 2 and model.seen > 0:
+    if now - model.seen > model.longest_lease / 2 and model.seen > 0 and model.graces < 2:
         model.grace = now + model.longest_lease
+        model.graces += 1
     late = [key for key, run in model.runs.items() if 0 < run.deadline <= now]
     if now >= model.grace:
         for name, session in model.sessions.items():
@@ -76,6 +77,7 @@ def open_session(model: Model, name: str, lease: int, tasks: tuple[str, ...]) ->
     model.longest_lease = max(model.longest_lease, lease)
     unpark(model, tasks)
     model.seen = model.now
+    model.graces = 0
 
 
 def close(model: Model, name: str) -> int:
@@ -99,6 +101,7 @@ def heartbeat(model: Model, name: str) -> tuple[bool, list[str]]:
     late = session.deadline <= model.now and model.now >= model.grace and not silent
     if not late:
         session.deadline = model.now + session.lease
+        model.graces = 0
     housekeep(model)
     model.seen = model.now
     if late:

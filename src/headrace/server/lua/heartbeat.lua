@@ -15,6 +15,7 @@ if deadline <= now and now >= meta.grace and now - meta.seen <= meta.lease / 2 t
   return { 0 }
 end
 call('ZADD', K .. 'dl', now + tonumber(v[1]), session)
+sign_of_life()
 housekeep(1)
 if call('SCARD', K .. 'parked') > 0 then unpark(unpack_(v[3]).tasks or {}, 100) end
 flush(nil, true)

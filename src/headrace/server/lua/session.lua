@@ -14,6 +14,7 @@ if args[3] == 'open' then
   call('HSET', K .. 'ss:' .. session, 'lease', lease, 'serves', args[5], 'info', args[6], 'since', now)
   call('ZADD', K .. 'dl', now + lease, session)
   call('SADD', K .. 'sessions', session)
+  sign_of_life()
   if lease > meta.lease then call('HSET', K .. 'meta', 'lease', lease) end
   unpark(unpack_(args[5]).tasks or {}, 100)
 else

@@ -42,10 +42,11 @@ end
 
 -- Fields of meta that only some calls need are read together, when the first of them is asked for.
 local lazy = { __index = function(m, name)
-  local v = call('HMGET', K .. 'meta', 'hist', 'trules', 'seen', 'grace', 'lease', 'hcount', 'hmax', 'capver')
+  local v = call('HMGET', K .. 'meta', 'hist', 'trules', 'seen', 'grace', 'lease', 'hcount', 'hmax', 'capver',
+    'graces')
   m.hist, m.trules, m.seen, m.grace = tonumber(v[1] or 1), tonumber(v[2] or 0), tonumber(v[3] or 0), tonumber(v[4] or 0)
   m.lease, m.hcount, m.hmax = tonumber(v[5] or 10000), tonumber(v[6] or 0), tonumber(v[7] or 200000)
-  m.capver, m.died = tonumber(v[8] or 0), {}
+  m.capver, m.graces, m.died = tonumber(v[8] or 0), tonumber(v[9] or 0), {}
   return rawget(m, name)
 end }
 

@@ -101,13 +101,24 @@ local function reap_session(session, limit)
   return #list
 end
 
---- Everything past its deadline, at most `limit` jobs. After a silence of half a lease (a stall, a restart,
--- a failover) sessions get one full lease to come back (E12).
+--- After a silence of half a lease (a stall, a restart, a failover) sessions get one full lease to come back (E12).
+-- Twice in a row at most while no session beats: or whoever looks in now and then would keep the dead alive for ever.
+local function forgive()
+  if now - meta.seen <= meta.lease / 2 or meta.seen == 0 or meta.graces == 2 then return end
+  meta.grace, meta.graces = now + meta.lease, meta.graces + 1
+  call('HSET', K .. 'meta', 'grace', meta.grace, 'graces', meta.graces)
+end
+
+--- A session lives: the next silences are again no fault of sessions.
+local function sign_of_life()
+  if meta.graces == 0 then return end
+  meta.graces = 0
+  call('HDEL', K .. 'meta', 'graces')
+end
+
+--- Everything past its deadline, at most `limit` jobs.
 local function reap(limit)
-  if now - meta.seen > meta.lease / 2 and meta.seen > 0 then
-    meta.grace = now + meta.lease
-    call('HSET', K .. 'meta', 'grace', meta.grace)
-  end
+  forgive()
   local late = call('ZRANGEBYSCORE', K .. 'dl', '-inf', now, 'LIMIT', 0, limit)
   local jobs, moved = {}, 0
   for i = 1, #late do
@@ -155,7 +166,8 @@ end
 local function forget_answer(channel)
   local stored = call('HGET', K .. 'meta', 'a:' .. channel)
   local at = stored and tonumber(string.match(stored, '^%d+ (%d+) '))
-  if not at or channel == meta.channel then return end
+  if not at then return end
+  if channel == meta.channel then at = now end -- it is not silent: it calls just now
   if at + ANSWER_MS > now then call('ZADD', K .. 'chores', at + ANSWER_MS, 'a:' .. channel)
   else call('HDEL', K .. 'meta', 'a:' .. channel) end
 end
