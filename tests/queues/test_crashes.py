@@ -101,6 +101,7 @@ def test_killed_after_the_end_arrived(app: Headrace) -> None:
 CONSUME = """
 for claim in q.leases(0.4, n=10):
     tell(claim.id)
+    wait()
     claim.complete(claim.id)
 """
 
@@ -115,7 +116,8 @@ def test_workers_killed_at_any_moment(app: Headrace) -> None:
             with run(app, CONSUME) as child:
                 for _ in range(7 + 5 * life):
                     child.says()
-                child.kill()
+                    child.go()
+                child.kill()  # wherever it is now: completing, claiming, telling, or waiting
 
     with ThreadPoolExecutor(2) as pool:
         for future in [pool.submit(worker, 3) for _ in range(2)]:
