@@ -1,6 +1,10 @@
 -- What time alone does, moved along by claims and heartbeats in bounded steps: schedules, lane timers,
 -- deadlines, dead sessions, expired dead letters, forgotten lanes.
 
+local runs_of_session, forget_session, housekeep
+
+do -- a chunk of Lua has at most 200 locals: the others are of this file only
+
 local function promote(limit)
   local due = call('ZRANGEBYSCORE', K .. 'due', '-inf', now, 'LIMIT', 0, limit)
   if not due[1] then return end
@@ -62,7 +66,7 @@ end
 
 --- Up to `limit` of a session's runs, found by walking the index of runs from where the last call stopped.
 -- Answers them, and whether all have been seen.
-local function runs_of_session(session, limit)
+function runs_of_session(session, limit)
   local cursor, list = call('HGET', K .. 'ss:' .. session, 'cursor') or '0', {}
   for _ = 1, 10 do
     local page = call('HSCAN', K .. 'run', cursor, 'COUNT', 100)
@@ -84,7 +88,7 @@ local function runs_of_session(session, limit)
   return list, false, cursor
 end
 
-local function forget_session(session)
+function forget_session(session)
   call('ZREM', K .. 'dl', session)
   call('SREM', K .. 'sessions', session)
   call('HDEL', K .. 'ss:' .. session, 'cursor')
@@ -184,9 +188,11 @@ local function chores(limit)
   end
 end
 
-local function housekeep(n)
+function housekeep(n)
   promote(max(2 * n, 100))
   fire_timers()
   reap(100)
   chores(20)
+end
+
 end

@@ -6,6 +6,10 @@
 -- spec: n, ahead, queues ("*" or a list), session, nonce, lease ms (by hand) or 0, members, units
 -- turn: queue, path, ids, jobs (ids and scores), first (sequence of the first claim), group, units (of the claim), uncapped
 
+local front_queue, claim_id, take_turn
+
+do -- a chunk of Lua has at most 200 locals: the others are of this file only
+
 --- First and second entry of an index: segment, level, turn, and the level that competes (or huge).
 local function front(parent, band)
   local e = call('ZRANGE', K .. 'i:' .. parent, 0, 1, 'WITHSCORES')
@@ -17,7 +21,7 @@ local function front(parent, band)
 end
 
 --- The queue to serve next among those the session serves.
-local function front_queue(queues)
+function front_queue(queues)
   if queues == '*' then return front('', BAND) end
   local best, second, name
   local scores = call('ZMSCORE', K .. 'i:', unpack(queues))
@@ -136,7 +140,7 @@ for i = 0, 255 do
 end
 
 --- The id of the i-th claim of a turn: the worker's nonce and the shard's sequence, 27 characters.
-local function claim_id(spec, turn, i)
+function claim_id(spec, turn, i)
   local n = turn.first + (turn.group and 0 or i - 1)
   local low = n % 256
   if turn.high ~= n - low then
@@ -191,7 +195,7 @@ local function sift(spec, queue, path, jobs)
 end
 
 --- One turn: take jobs of one lane. Answers how many units were used, or nil when nothing may start.
-local function take_turn(spec, left, taken)
+function take_turn(spec, left, taken)
   local first = spec.only or front_queue(spec.queues)
   if not first then return nil end
   if spec.queues ~= '*' and #spec.queues == 1 then spec.only = first end
@@ -225,4 +229,6 @@ local function take_turn(spec, left, taken)
   end
   charge(steps, k, next_one, spec.only)
   return used
+end
+
 end

@@ -5,6 +5,10 @@
 --   l release  (body: '<at> <delay> ')                    p park    a abandon
 -- answer, one letter an item: C done, R back in line, F failed, X cancelled, L released, P parked, - claim lost
 
+local finish_items
+
+do -- a chunk of Lua has at most 200 locals: the others are of this file only
+
 local function time_and_error(body)
   local at, delay, rest = string.match(body, '^(-?%d+) (-?%d+) (.*)$')
   at, delay = tonumber(at), tonumber(delay)
@@ -60,7 +64,7 @@ local function end_one(run)
 end
 
 --- Finish the items in args[first..], four values each; answers the letters.
-local function finish_items(args, first, n)
+function finish_items(args, first, n)
   local keys, letters, current, done, seen = {}, {}, {}, {}, {}
   for i = 1, n do keys[i] = args[first + 4 * (i - 1)] end
   local entries = hmget(K .. 'run', keys)
@@ -88,4 +92,6 @@ local function finish_items(args, first, n)
     if current[j].op ~= 'c' then letters[current[j].i] = end_one(current[j]) end
   end
   return concat(letters)
+end
+
 end
