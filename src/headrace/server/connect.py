@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headrace.errors import HeadraceError, OptionError
 from headrace.server.address import Address, address_of
@@ -17,6 +19,9 @@ from headrace.server.site import Site, log
 from headrace.server.sync_transport import SyncTransport
 from headrace.server.topology import Cluster, Sentinel, Single, Topology
 
+if TYPE_CHECKING:
+    from headrace.server.embedded import Embedded
+
 __all__ = ["Site", "open_site"]
 
 #: Seconds that a call may take while connections break, servers load or fail over.
@@ -26,11 +31,12 @@ ENVIRONMENT: Final = "HEADRACE_URL"
 
 @dataclass(slots=True)
 class _Found:
-    """Where to connect, and whom to tell when the site is closed."""
+    """Where to connect, and how to start the server again when it is ours."""
 
     address: Address
     url: str
     origin: str = ""
+    revive: Callable[[], None] | None = None
 
 
 def open_site(
@@ -73,7 +79,8 @@ def _open_embedded(folder: Path | None, namespace: str, functions: FunctionLibra
 
     embedded = start_or_join(folder or Path(os.environ.get("HEADRACE_DIR") or ".headrace"))
     try:
-        site = _open(_Found(address_of(embedded.url), embedded.url, ", embedded"), namespace, functions, retry_for)
+        found = _Found(address_of(embedded.url), embedded.url, ", embedded", partial(_revive, embedded))
+        site = _open(found, namespace, functions, retry_for)
     except HeadraceError:
         embedded.close()
         raise
@@ -81,10 +88,17 @@ def _open_embedded(folder: Path | None, namespace: str, functions: FunctionLibra
     return site
 
 
+def _revive(embedded: Embedded) -> None:
+    try:
+        embedded.ensure()
+    except HeadraceError as error:
+        log.error("%s", error)
+
+
 def _open(found: _Found, namespace: str, functions: FunctionLibrary, retry_for: float) -> Site:
     transport = SyncTransport()
     try:
-        topology, facts = _find(found.address, namespace, transport, retry_for)
+        topology, facts = _find(found, namespace, transport, retry_for)
     except BaseException:
         transport.close()
         raise
@@ -95,14 +109,15 @@ def _open(found: _Found, namespace: str, functions: FunctionLibrary, retry_for: 
     return site
 
 
-def _find(address: Address, namespace: str, transport: SyncTransport, retry_for: float) -> tuple[Topology, list[Facts]]:
+def _find(found: _Found, namespace: str, transport: SyncTransport, retry_for: float) -> tuple[Topology, list[Facts]]:
+    address = found.address
     topology: Topology
     if address.shape == "cluster":
         topology = Cluster(address.seeds, namespace)
     elif address.shape == "sentinel":
         topology = Sentinel(address)
     else:
-        topology = Single(address.way_in)
+        topology = Single(address.way_in, found.revive)
     facts = transport.run(survey(topology, retry_for))
     if facts[0].is_cluster and not topology.is_cluster:
         # A plain URL of one node: the others are found through it.

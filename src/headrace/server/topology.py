@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 from binascii import crc_hqx
+from collections.abc import Callable
+from threading import Thread
 from typing import Any, Final, Protocol, cast
 
 from headrace.server.address import Address
@@ -37,13 +39,15 @@ class Topology(Protocol):
 
 
 class Single:
-    """One server."""
+    """One server. `revive` starts it again, for one that is ours to start."""
 
     is_cluster = False
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, revive: Callable[[], None] | None = None) -> None:
         self.version = 0
         self._endpoint = endpoint
+        self._revive = revive
+        self._reviver: Thread | None = None
 
     def endpoint(self, shard: int) -> Endpoint | None:
         """The one server, for every shard."""
@@ -54,7 +58,10 @@ class Single:
         return [self._endpoint]
 
     def refresh(self, seen: int, failed: Endpoint | None = None) -> Moves[None]:
-        """There is nowhere else to look."""
+        """There is nowhere else to look; a server of ours is started again beside, while the caller goes on trying."""
+        if failed and self._revive and not (self._reviver and self._reviver.is_alive()):
+            self._reviver = Thread(target=self._revive, name="headrace-revive", daemon=True)
+            self._reviver.start()
         yield from ()
 
 
