@@ -1,15 +1,17 @@
 """Random calls on a real server against the model: 15,000 steps, the same ones each time.
 
-`HEADRACE_MODEL_STEPS=1000000` runs more, and other ones each time; a failure prints the calls that lead to it.
+`HEADRACE_MODEL_STEPS=1000000` runs more, and other ones each time: it prints its seed, and HEADRACE_MODEL_SEED repeats
+it. A failure prints the fewest calls that lead to it.
 """
 
 from __future__ import annotations
 
 import os
+import random
 from typing import Any, cast
 
 import redis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.model.machine import Engine
@@ -31,11 +33,15 @@ def test_the_engine_does_what_the_model_says(valkey: Server) -> None:
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )
     client: redis.Redis = valkey.admin()
+
+    def engine() -> Engine:
+        made = Engine()
+        made.client = client
+        return made
+
+    if asked:
+        number = int(os.environ.get("HEADRACE_MODEL_SEED") or random.randrange(1 << 32))
+        print(f"{steps} steps; HEADRACE_MODEL_SEED={number}")
+        seed(number)(engine)
     with client:
-        run_state_machine_as_test(cast(Any, lambda: _engine(client)), settings=chosen)
-
-
-def _engine(client: redis.Redis) -> Engine:
-    engine = Engine()
-    engine.client = client
-    return engine
+        run_state_machine_as_test(cast(Any, engine), settings=chosen)
