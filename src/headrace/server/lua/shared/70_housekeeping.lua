@@ -1,7 +1,7 @@
 -- What time alone does, moved along by claims and heartbeats in bounded steps: schedules, lane timers,
 -- deadlines, dead sessions, expired dead letters, forgotten lanes.
 
-local runs_of_session, forget_session, housekeep
+local runs_of_session, forget_session, sign_of_life, housekeep
 
 do -- a chunk of Lua has at most 200 locals: the others are of this file only
 
@@ -114,7 +114,7 @@ local function forgive()
 end
 
 --- A session lives: the next silences are again no fault of sessions.
-local function sign_of_life()
+function sign_of_life()
   if meta.graces == 0 then return end
   meta.graces = 0
   call('HDEL', K .. 'meta', 'graces')

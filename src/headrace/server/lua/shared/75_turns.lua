@@ -7,6 +7,7 @@
 -- turn: queue, path, ids, jobs (ids and scores), first (sequence of the first claim), group, units (of the claim), uncapped
 
 local front_queue, claim_id, take_turn
+local SIFTED = 200   -- most jobs of stopped tasks that a claim puts aside
 
 do -- a chunk of Lua has at most 200 locals: the others are of this file only
 
@@ -171,8 +172,6 @@ local function dead_end(spec, steps)
   if spec.only and not call('ZSCORE', K .. 'i:', spec.only.seg) then return nil end
   return 0
 end
-
-local SIFTED = 200
 
 --- Of jobs just popped, those of stopped tasks go to wait with their task: no turn, start or unit is spent on them.
 local function sift(spec, queue, path, jobs)
