@@ -13,8 +13,9 @@ local reply, list = claim_jobs(spec)
 if spec.serves and meta.died[spec.session] then
   meta.channel = nil -- an answer that is not kept: asked again, it is the same refusal
   flush(nil, true)
+  pass_on(spec.queues)
   refuse_dead(spec.session)
 end
 flush(list, true)
-reply[2] = level_waiting(spec.queues)
+reply[2] = level_waiting(spec.queues, list[1])
 return reply

@@ -13,5 +13,6 @@ if timeout ~= -1 and c[3] + timeout + GRACE < ends then ends, kind = c[3] + time
 local common = common_of(c[1], c[2], c[3], ends, kind, c[6], c[7], c[8])
 call('HSET', K .. 'run', args[1], entry_of(e.claim, common, e.score, e.attempt, e.queued, e.gen, e.size, e.opts))
 call('ZADD', K .. 'dl', ends, args[1])
+if anybody_waits() then alarm(ends) end
 local queue, id = split(args[1])
 return { 1, counts_of(call('HGET', K .. 't:' .. queue, id)).c or '' }

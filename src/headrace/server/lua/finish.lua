@@ -17,6 +17,6 @@ if spec then
   reply, list = claim_jobs(spec)
 end
 flush({ letters, list }, true)
-if spec then reply[2] = level_waiting(spec.queues) end
+if spec then reply[2] = level_waiting(spec.queues, list[1]) end
 table.insert(reply, 1, letters)
 return reply

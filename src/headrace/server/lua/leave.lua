@@ -12,6 +12,6 @@ for i = 2, #args do
   queues[i - 1] = args[i]
   call('ZREM', K .. 'w:' .. args[i], waiter)
 end
-local first = waited == 0 and front_queue(queues[1] == '*' and '*' or queues)
-if first then wake(first.seg, 1) end
+if waited == 0 then pass_on(queues[1] == '*' and '*' or queues) end
+if anybody_waits() then alarm(next_due()) end
 return waited

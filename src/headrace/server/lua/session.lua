@@ -15,6 +15,7 @@ if args[3] == 'open' then
   call('ZADD', K .. 'dl', now + lease, session)
   call('SADD', K .. 'sessions', session)
   sign_of_life()
+  meta.alarm = now + lease
   if lease > meta.lease then call('HSET', K .. 'meta', 'lease', lease) end
   unpark(unpack_(args[5]).tasks or {}, 100)
 else

@@ -65,7 +65,7 @@ local function begin(keys, channel, number)
   end
   now = clock(K)
   seq = tonumber(m[2])
-  meta = setmetatable({ seq = seq, channel = channel, number = number }, lazy)
+  meta = setmetatable({ seq = seq, channel = channel, number = number, alarm = math.huge }, lazy)
   waiting, watching = nil, nil
   -- Tables that the last call left empty serve again: making eight of them costs as much as a command.
   nodes, chains = {}, {}

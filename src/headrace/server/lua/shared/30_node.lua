@@ -170,6 +170,12 @@ local function turn_of_level(parent, level, band)
   return tonumber(l) == level and tonumber(turn) or 0
 end
 
+--- Time alone will change something at `at`: `flush` sees that somebody who waits is awake by then.
+local function set_timer(name, at)
+  call('ZADD', K .. 'timers', at, name)
+  meta.alarm = min(meta.alarm, at)
+end
+
 --- Put one entry of a parent's index where it belongs: `seg` names a child, '' the parent's own jobs.
 -- `charge` is what the entry pays for jobs just taken; `score` and `first` (where it stands, and its first job)
 -- spare reading them. Answers true when what is above may have to change too.
@@ -185,7 +191,7 @@ local function settle(parent, seg, charge, score, first)
     n = node(parent == '' and seg or parent .. '/' .. seg)
     level, ends = level_of(n, first)
     band = parent == '' and BAND or n.band
-    if ends then call('ZADD', K .. 'timers', ends, n.path) end
+    if ends then set_timer(n.path, ends) end
   end
   score = score or call('ZSCORE', index, seg)
   local was, turn

@@ -5,7 +5,9 @@
 
 --- Whether anybody waits; asked once a call.
 local function anybody_waits()
-  if waiting == nil then waiting = call('ZCARD', K .. 'waiters') > 0 end
+  if waiting == nil then
+    waiting = call('ZCARD', K .. 'waiters') > 0 and call('ZCOUNT', K .. 'waiters', now, '+inf') > 0
+  end
   return waiting
 end
 
@@ -29,6 +31,16 @@ end
 --- Ask `flush` to wake waiters for `n` more jobs of a queue.
 local function wake_later(queue, n) wakes[queue] = (wakes[queue] or 0) + n end
 
+--- Who took a token may have taken other work than it was meant for, or none: what may start in these queues wakes
+-- whoever else serves them.
+local function pass_on(queues)
+  if not anybody_waits() then return end
+  local names = queues == '*' and call('ZRANGE', K .. 'i:', 0, 9) or queues
+  for i = 1, #names do
+    if call('ZSCORE', K .. 'i:', names[i]) then wake(names[i], 1) end
+  end
+end
+
 --- The next moment at which time alone makes work: a schedule, a rate, a rule's end, a deadline.
 local function next_due()
   local at = math.huge
@@ -36,7 +48,10 @@ local function next_due()
     local e = call('ZRANGE', K .. index, 0, 0, 'WITHSCORES')
     if e[1] then
       local t = tonumber(e[2])
-      if index == 'dl' and t <= now and meta.grace > now then t = meta.grace end
+      if index == 'dl' and t <= now and meta.grace > now then -- sessions that have grace; leases by hand have none
+        e = call('ZRANGEBYSCORE', K .. 'dl', '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+        t = min(meta.grace, tonumber(e[2] or math.huge))
+      end
       at = min(at, t)
     end
   end

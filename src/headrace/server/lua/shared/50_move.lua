@@ -12,10 +12,9 @@ end
 
 local function put_due(queue, id, path, at)
   local key = queue .. '/' .. id
-  local first = call('ZRANGE', K .. 'due', 0, 0, 'WITHSCORES')
   call('ZADD', K .. 'due', at, key)
   count(path, 'd', 1)
-  if not first[1] or at < tonumber(first[2]) then alarm(at) end
+  meta.alarm = min(meta.alarm, at)
 end
 
 --- Put a job where its time says: ready now, or scheduled. `score` keeps an old place in line.

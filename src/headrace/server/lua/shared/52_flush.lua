@@ -68,6 +68,7 @@ local function flush(answer, seen)
   if next(idle) then note_idle() end
   if anybody_waits() then
     for queue, n in pairs(wakes) do wake(queue, n) end
+    if meta.alarm < math.huge then alarm(meta.alarm) end
   end
   return answer
 end

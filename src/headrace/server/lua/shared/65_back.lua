@@ -106,11 +106,11 @@ end
 -- (`left` counts them down); while it is stopped, the timer is set to when that ends.
 local function resume_task(task, left)
   local ends, timer = task_stopped(task), '\t0\t' .. task
-  if ends then return ends < math.huge and call('ZADD', K .. 'timers', ends, timer) end
+  if ends then return ends < math.huge and set_timer(timer, ends) end
   if left == 0 then
     call('ZREM', K .. 'timers', timer)
     left = call('ZCARD', K .. 'p:' .. task)
   end
   unpark({ task }, 200)
-  if left > 200 then call('ZADD', K .. 'timers', now, string.format('\t%d\t', left - 200) .. task) end
+  if left > 200 then set_timer(string.format('\t%d\t', left - 200) .. task, now) end
 end

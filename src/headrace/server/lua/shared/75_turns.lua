@@ -4,7 +4,8 @@
 -- written down at the end of the call, all at once (80_claiming).
 --
 -- spec: n, ahead, queues ("*" or a list), session, nonce, lease ms (by hand) or 0, members, units
--- turn: queue, path, ids, jobs (ids and scores), first (sequence of the first claim), group, units (of the claim), uncapped
+-- turn: queue, path, ids, jobs (ids and scores), first (sequence of the first claim), group, units (of the claim),
+--   uncapped
 
 local front_queue, claim_id, take_turn
 local SIFTED = 200   -- most jobs of stopped tasks that a claim puts aside

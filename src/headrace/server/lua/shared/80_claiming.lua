@@ -87,8 +87,10 @@ local function replay_claims(list, reply)
   return reply
 end
 
-local function level_waiting(queues)
+--- The level that waits for those who serve these queues, after a claim of theirs; -1 when nothing does.
+local function level_waiting(queues, found)
   local f = front_queue(queues)
+  if f and found and (queues == '*' or #queues > 1) then pass_on(queues) end
   return f and f.level or -1
 end
 
@@ -139,11 +141,12 @@ local function claim_jobs(spec)
     due = min(due, now + floor(meta.lease * 0.4))
   end
   if due < math.huge then reply[1] = max(0, due - now) end
-  if #list == 0 then
-    if spec.wait > 0 then register_waiter(spec, due) end
-  elseif anybody_waits() then
-    if spec.waiter ~= '' then call('ZREM', K .. 'waiters', spec.waiter) end
-    if due < now + 5000 then alarm(due) end
+  if #list == 0 and spec.wait > 0 then
+    register_waiter(spec, due)
+  else
+    -- Who does not wait (any more) may have been the one to be awake by then.
+    if spec.waiter ~= '' and anybody_waits() then call('ZREM', K .. 'waiters', spec.waiter) end
+    if due < now + 5000 then meta.alarm = min(meta.alarm, due) end
   end
   return reply, list
 end
@@ -164,7 +167,10 @@ local function spec_of(args, at, session)
   end
   if spec.lease == 0 then
     local v = call('HMGET', K .. 'ss:' .. session, 'lease', 'dead', 'serves')
-    if not v[1] or v[2] then refuse_dead(session) end
+    if not v[1] or v[2] then
+      pass_on(spec.queues)
+      refuse_dead(session)
+    end
     spec.serves = v[3]
   end
   return spec
