@@ -147,7 +147,8 @@ function claim_id(spec, turn, i)
   local low = n % 256
   if turn.high ~= n - low then
     turn.high = n - low
-    turn.prefix = spec.nonce .. '.' .. string.format('%08x', turn.high / 256)
+    -- Cut to 32 bits: the id keeps its length when the sequence is past 2^40, and the nonce makes it unique.
+    turn.prefix = spec.nonce .. '.' .. string.format('%08x', turn.high / 256 % 4294967296)
   end
   return turn.prefix .. HEX[low]
 end
