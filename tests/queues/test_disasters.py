@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, cast
 
 import pytest
@@ -210,7 +210,8 @@ def test_a_stranger_s_key_in_the_way_is_moved_and_the_queue_goes_on(valkey: Serv
             lambda: app.audit(repair=True),
         ]
         for step in steps:
-            with suppress(ClaimLost):  # it may have to run once more
+            # With the index of runs or the records gone, the claim is; any other key costs no call its answer.
+            with suppress(ClaimLost) if key in ("run", "j:q") else nullcontext():
                 step()
         done: set[str] = set()
         while claims := q.lease(30, n=100, wait=0.05):

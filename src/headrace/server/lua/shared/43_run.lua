@@ -86,6 +86,7 @@ end
 --- Take down many runs at once: `list` holds {key, queue, id, e}. What becomes of the jobs is not decided here.
 local function end_runs(list)
   if not list[1] then return end
+  local marks, reports = call('HLEN', K .. 'marks'), call('HLEN', K .. 'pr')
   local keys, paths, caps, deadlines = {}, {}, {}, {}
   for i = 1, #list do
     local run = list[i]
@@ -99,8 +100,8 @@ local function end_runs(list)
   many('HDEL', K .. 'run', keys)
   many('ZREM', K .. 'dl', deadlines)
   for path, units in pairs(paths) do free_units(path, units, caps[path]) end
-  if call('EXISTS', K .. 'marks') == 1 then many('HDEL', K .. 'marks', keys) end
-  if call('EXISTS', K .. 'pr') == 1 then many('HDEL', K .. 'pr', keys) end
+  if marks > 0 then many('HDEL', K .. 'marks', keys) end
+  if reports > 0 then many('HDEL', K .. 'pr', keys) end
 end
 
 --- A start that came to nothing gives its entry in the rate logs back.

@@ -17,8 +17,34 @@ local function time_and_error(body)
   return nil, rest
 end
 
+--- Read every key that an end may write, so that one of a foreign type refuses the call before its first write
+-- (E24). Answers by queue how many jobs have deviated, erred, and hold a twin.
+local function look_before(current)
+  local sizes, back_to = {}, {}
+  for i = 1, #current do
+    local queue, op = current[i].queue, current[i].op
+    if not sizes[queue] then
+      call('ZCARD', K .. 'i:' .. queue)
+      sizes[queue] = { t = call('HLEN', K .. 't:' .. queue), e = call('HLEN', K .. 'e:' .. queue),
+        h = call('HLEN', K .. 'h:' .. queue) }
+    end
+    if op ~= 'c' and not back_to[queue] then
+      back_to[queue] = true
+      call('ZCARD', K .. 'f:' .. queue)
+      call('ZCARD', K .. 'due')
+      call('SCARD', K .. 'parked')
+    end
+  end
+  call('ZCARD', K .. 'dl')
+  call('ZCARD', K .. 'i:')
+  call('ZCARD', K .. 'chores')
+  if meta.hist ~= 0 then call('XLEN', K .. 'hist') end
+  watched()
+  return sizes
+end
+
 --- Completed jobs of one queue: everything about them goes but the outcome.
-local function complete_all(queue, runs)
+local function complete_all(queue, runs, sizes)
   local ids, keeps = {}, {}
   for i = 1, #runs do
     local run = runs[i]
@@ -33,9 +59,9 @@ local function complete_all(queue, runs)
     if keep then store_outcome(queue, run.id, { gen = own(run.e).gen, o = opts }, 'd', run.body) end
   end
   many('HDEL', K .. 'j:' .. queue, ids)
-  if call('EXISTS', K .. 't:' .. queue) == 1 then many('HDEL', K .. 't:' .. queue, ids) end
-  if call('EXISTS', K .. 'e:' .. queue) == 1 then many('HDEL', K .. 'e:' .. queue, ids) end
-  if call('EXISTS', K .. 'h:' .. queue) == 1 then
+  if sizes.t > 0 then many('HDEL', K .. 't:' .. queue, ids) end
+  if sizes.e > 0 then many('HDEL', K .. 'e:' .. queue, ids) end
+  if sizes.h > 0 then
     for i = 1, #ids do release_held(queue, ids[i]) end
   end
 end
@@ -86,8 +112,10 @@ function finish_items(args, first, n)
       letters[i] = '-'
     end
   end
+  if not current[1] then return concat(letters) end
+  local sizes = look_before(current)
   end_runs(current)
-  for queue, runs in pairs(done) do complete_all(queue, runs) end
+  for queue, runs in pairs(done) do complete_all(queue, runs, sizes[queue]) end
   for j = 1, #current do
     if current[j].op ~= 'c' then letters[current[j].i] = end_one(current[j]) end
   end
