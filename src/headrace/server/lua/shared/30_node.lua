@@ -214,7 +214,11 @@ local function settle(parent, seg, charge, score, first)
     local kept = not score and (own and n.o or n.t)
     if kept then
       local l, t = string.match(kept, '^(%d+) (%d+)$')
-      if tonumber(l) == level then turn = max(turn, tonumber(t)) end
+      if tonumber(l) == level then
+        -- Nobody is ever ahead by more than one turn: what is, is of before the level's own turn was forgotten.
+        local one = max(own and QUANTUM or n.quantum, own and 1 or 1 / n.weight) * UNIT + 1
+        turn = max(turn, min(tonumber(t), floor(turn + one)))
+      end
     end
   end
   local new = level * band + min(turn, band - 1)
