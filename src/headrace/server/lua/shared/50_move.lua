@@ -91,7 +91,13 @@ local function tell_watchers(key)
 end
 
 local function watched()
-  if watching == nil then watching = call('ZCARD', K .. 'watch') > 0 end
+  if watching == nil then
+    watching = call('ZCARD', K .. 'watch') > 0
+    if watching and call('ZCOUNT', K .. 'watch', now, '+inf') == 0 then
+      watching = false -- they have given up
+      call('DEL', K .. 'watch')
+    end
+  end
   return watching
 end
 

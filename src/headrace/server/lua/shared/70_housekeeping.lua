@@ -138,7 +138,9 @@ local function reap(limit)
 end
 
 local function forget_lane(path)
-  local at = not deltas[path] and deserted(path)
+  if deltas[path] then return call('ZADD', K .. 'chores', now + 60000, 'i:' .. path) end
+  local at, claimed = deserted(path)
+  if claimed then at = now + 60000 end
   if not at then return end
   if at > now then return call('ZADD', K .. 'chores', at, 'i:' .. path) end
   call('DEL', K .. 'n:' .. path, K .. 'g:' .. path, K .. 'c:' .. path, K .. 'i:' .. path)
@@ -192,7 +194,7 @@ function housekeep(n)
   promote(max(2 * n, 100))
   fire_timers()
   reap(100)
-  chores(20)
+  chores(max(20, n)) -- as many as the lanes that this call may have emptied
 end
 
 end
