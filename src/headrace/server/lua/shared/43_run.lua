@@ -70,7 +70,6 @@ end
 -- when the claim saw no cap and no cap was set since.
 local function free_units(path, units, uncapped)
   count(path, 'x', -units)
-  idle[path] = true
   local c = chain(path)
   for i = 1, #c do
     local n = nodes[c[i]]

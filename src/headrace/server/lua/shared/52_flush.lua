@@ -1,17 +1,18 @@
 -- The end of a call: what was only noted until then is written (indexes, counters, history, wake-ups, answer).
 
---- When a lane made at first use that has nothing left may go: now, or when its rules or
--- rate's window end; nil while it has
--- a job in any status, a claim, a child, or a rule without an end (E7).
+--- When a lane made at first use that has nothing left may go: now, or when its rules or rate's window end; nil
+-- while it has a job in any status, a claim, a child, or a rule without an end (E7). The second value is true when
+-- only claims keep it: their end does not say so again.
 local function deserted(path)
   local v = call('HMGET', K .. 'n:' .. path, 'r', 'd', 'h', 'f', 'p', 'x', 'k', 's')
   for i = 1, 7 do
-    if tonumber(v[i] or 0) > 0 then return nil end
+    if i ~= 6 and tonumber(v[i] or 0) > 0 then return nil end
   end
   local s = v[8] and unpack_(v[8]) or {}
   local p, b = rule_active(s.pa), rule_active(s.bl)
   if s.keep == 1 or (p and p.until_ == 0) or (b and b.until_ == 0) then return nil end
   if call('EXISTS', K .. 'z:' .. path) == 1 then return nil end
+  if tonumber(v[6] or 0) > 0 then return nil, true end
   local window = call('EXISTS', K .. 'g:' .. path) == 1 and now + (s.rw or 0) or 0
   return max(now, s.nb or 0, p and p.until_ or 0, b and b.until_ or 0, window)
 end

@@ -216,6 +216,7 @@ function take_turn(spec, left, taken)
   if meta.trules > 0 then jobs = sift(spec, last.node.queue.path, path, jobs) end
   local k = #jobs / 2
   if k == 0 then return dead_end(spec, steps) end
+  if not (next_one and next_one[1]) then idle[path] = true end  -- this may have been its last job
   local used = group and left or k
   local ids = {}
   for i = 1, k do ids[i] = jobs[2 * i - 1] end
