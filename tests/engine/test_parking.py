@@ -101,6 +101,30 @@ def test_a_job_without_a_handler_waits_for_a_session_that_has_one(shard: Shard) 
     assert (again.id, again.counts) == ("1", (1, 0, 0, 0))
 
 
+def test_a_parked_job_comes_back_to_its_place(shard: Shard) -> None:
+    shard.enqueue("q", [Ask("1", options=TASK), Ask("2")])
+    (job,) = shard.take(1)
+    shard.end(job, "p")
+    shard.open("s", tasks=["mail"])
+    assert ids(shard) == ["1", "2"]
+
+
+@pytest.mark.parametrize("when", ["open", "heartbeat", "claim"])
+def test_a_session_brings_no_jobs_of_a_stopped_task_back(shard: Shard, when: str) -> None:
+    shard.enqueue("q", [Ask("1", options=TASK)])
+    if when != "open":
+        shard.open("s", tasks=["mail"])
+    shard.rule("task", "mail", "pa", on=True)
+    assert ids(shard) == []
+    if when == "open":
+        shard.open("s", tasks=["mail"])
+    elif when == "heartbeat":
+        shard.heartbeat("s")
+    else:
+        assert shard.claim(Want(1, lease=0), "s").jobs == []
+    assert shard.counts("q") == [(0, 1, 0, 0, 0, 1)]
+
+
 def test_parking_gives_back_the_start(shard: Shard) -> None:
     shard.lane("q", rn=1, rw=3_600_000)
     shard.enqueue("q", [Ask("1", options=TASK), Ask("2")])

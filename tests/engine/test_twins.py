@@ -118,6 +118,15 @@ def test_twins_merge_into_one(shard: Shard) -> None:
     assert (record.payload, record.prio, record.lane) == ("b", 90, "y")
 
 
+def test_a_merge_forgets_no_flag_of_the_first(shard: Shard) -> None:
+    job = running_with_twin(shard, Ask("1", payload="new", reset_counts=1, options={"f": 3}, letters="f"))
+    shard.enqueue("q", [Ask("1", update_data=0, update_run_at=0, reset_counts=0)])
+    assert shard.end(job, "r") == "R"
+    (again,) = shard.take(1)
+    assert (payload(again), again.counts) == ("new", (3, 0, 0, 0))
+    assert State(shard).records["q/1"].options["f"] == 3
+
+
 def test_a_twin_that_any_merge_made_due_at_its_time_stays_so(shard: Shard) -> None:
     job = running_with_twin(shard, Ask("1", delay=9_000, update_run_at=1))
     shard.enqueue("q", [Ask("1", delay=5_000, update_run_at=2)])

@@ -87,6 +87,7 @@ class Model:
             yield from (at + lane.rate[1] for at, _ in lane.starts if lane.rate)
             yield from (until for until in (lane.not_before, *lane.rules.values()) if until)
         yield from self.task_timers.values()
+        yield from (job.at[0] + job.option("d") for job in self.jobs.values() if job.status == "failed")
 
     # Places -----------------------------------------------------------------------------------------------
 
