@@ -37,6 +37,19 @@ def test_weights_hold_over_any_thousand_claims(shard: Shard, size: int) -> None:
         assert abs(share - 750) <= 50, f"{share} of the claims {start}..{start + 1000} were of the lane of weight 3"
 
 
+@pytest.mark.parametrize(("light", "heavy"), [(7, 11), (50, 100), (0.3, 0.5), (90, 1000), (1, 200)])
+@pytest.mark.parametrize("size", [1, 7])
+def test_weights_hold_whatever_they_are(shard: Shard, light: float, heavy: float, size: int) -> None:
+    """What a job costs is a whole number: rounding must not change a share, also where weights are large."""
+    shard.lane("q/light", w=light)
+    shard.lane("q/heavy", w=heavy)
+    fill(shard, "q", "light", 1200)
+    fill(shard, "q", "heavy", 2400)
+    lanes_of(shard, 700, size)  # turns of great weights are long: the first ones are not yet a share
+    share, fair = Counter(lanes_of(shard, 1600, size))["heavy"], 1600 * heavy / (light + heavy)
+    assert abs(share - fair) <= 80
+
+
 def test_lanes_of_one_weight_take_turns_of_a_quantum(shard: Shard) -> None:
     for lane in "abc":
         fill(shard, "q", lane, 12)

@@ -116,13 +116,17 @@ local function pop_jobs(spec, path, limit, level)
   return jobs, first
 end
 
+-- Costs are whole numbers. What rounding takes from one turn another gets: multiples of the golden ratio spread their
+-- fractions evenly over any stretch, so that shares hold for any weight, also where each claim takes one job.
+local GOLDEN = 0.6180339887498949
+
 --- The steps pay for `k` jobs where they compete, innermost first, so that each index is right again.
 local function charge(steps, k, first, only_queue)
   for i = #steps, 1, -1 do
     local s = steps[i]
     local f, cost = s.front, 0
     if f.rival == f.level then
-      cost = max(1, floor(k * UNIT / (s.own and 1 or s.node.weight) + 0.5))
+      cost = floor(k * UNIT / (s.own and 1 or s.node.weight) + seq * GOLDEN % 1)
     end
     if i == 1 and only_queue then
       dirty[s.seg] = true
