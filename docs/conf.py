@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
 
-from pygments.lexers.special import TextLexer
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
+sys.path.insert(0, str(Path(__file__).parent))  # for diagrams.py
 
 project = "Headrace"
 author = "The Headrace authors"
@@ -16,11 +14,6 @@ html_theme = "furo"
 html_show_sphinx = False
 html_copy_source = False
 
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "diagrams"]
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 4
-
-
-def setup(app: Sphinx) -> None:
-    """Diagrams stay plain text: a forge draws them, and the pages need no script from elsewhere."""
-    app.add_lexer("mermaid", TextLexer)
