@@ -46,8 +46,17 @@ def run(blob: bytes) -> dict[str, Any]:
     size = int.from_bytes(blob[CLAIM : CLAIM + 2], "big")
     at = CLAIM + 2 + size
     score, attempt, _, gen, _ = OWN.unpack_from(blob, at)
-    common: dict[str, Any] = dict(zip(COMMON, unpack(blob[CLAIM + 2 : at]), strict=True))
+    common: dict[str, Any] = dict(zip(COMMON, _common(blob[CLAIM + 2 : at]), strict=True))
     return common | {"claim": text(blob[:CLAIM]), "score": score, "attempt": attempt, "gen": int.from_bytes(gen, "big")}
+
+
+def _common(blob: bytes) -> tuple[Any, ...]:
+    session, rest = text(blob[1 : 1 + blob[0]]), blob[1 + blob[0] :]
+    size = 2 + int.from_bytes(rest[:2], "big")
+    started, deadline, kind, group, units, uncapped = struct.unpack(">6s6scBI6s", rest[size:])
+    times = [int.from_bytes(time, "big") for time in (started, deadline)]
+    version = int.from_bytes(uncapped, "big", signed=True)
+    return session, text(rest[2:size]), *times, text(kind).strip("-"), group, units, version
 
 
 def events(blob: bytes) -> Iterator[tuple[str, str, int]]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple, cast
-
-import msgspec
+from typing import Final, NamedTuple, cast
 
 from headrace.errors import OptionError
 from headrace.protocol.steps import Call, Steps
@@ -57,13 +55,21 @@ def _parse_events(raw: bytes) -> Iterator[Event]:
         at += _END.size
         note, at = raw[at : at + n].decode(errors="replace"), at + n
         (n,) = _LENGTH.unpack_from(run, _CLAIM)
-        common = cast("list[Any]", msgspec.msgpack.decode(run[_CLAIM + 2 : _CLAIM + 2 + n]))
+        session, path, started = _parse_common(run[_CLAIM + 2 : _CLAIM + 2 + n])
         _, attempt, queued, generation, size_in = _OWN.unpack_from(run, _CLAIM + 2 + n)
         queue, _, id = key.partition("/")
         yield Event(
-            kind, queue, id, int.from_bytes(generation, "big"), common[1].partition("/")[2], attempt,
-            int.from_bytes(queued, "big"), common[2], int.from_bytes(ended, "big"), common[0], size_in, size_out, note,
+            kind, queue, id, int.from_bytes(generation, "big"), path.partition("/")[2], attempt,
+            int.from_bytes(queued, "big"), started, int.from_bytes(ended, "big"), session, size_in, size_out, note,
         )  # fmt: skip
+
+
+def _parse_common(raw: bytes) -> tuple[str, str, int]:
+    """Session, path and start of a run."""
+    at = 1 + raw[0]
+    (n,) = _LENGTH.unpack_from(raw, at)
+    end = at + 2 + n
+    return raw[1:at].decode(), raw[at + 2 : end].decode(), int.from_bytes(raw[end : end + 6], "big")
 
 
 def read_history(shard: int, after: str = "", n: int = 100) -> Steps[tuple[str, list[Event]]]:

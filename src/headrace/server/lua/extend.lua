@@ -11,7 +11,7 @@ local c, ends, kind = e.c, now + tonumber(args[3]), 'l'
 local timeout = option({ o = e.opts }, 't')
 if timeout ~= -1 and c[3] + timeout + GRACE < ends then ends, kind = c[3] + timeout + GRACE, 't' end
 local common = common_of(c[1], c[2], c[3], ends, kind, c[6], c[7], c[8])
-call('HSET', K .. 'run', args[1], entry_of(e.claim, common, e.score, e.attempt, e.queued, e.gen, e.size, e.opts))
+call('HSET', K .. 'run', args[1], entry_of(e.claim, common, e.score, e.attempt, entry_born(e), e.size, e.opts))
 call('ZADD', K .. 'dl', ends, args[1])
 if anybody_waits() then alarm(ends) end
 local queue, id = split(args[1])

@@ -9,6 +9,7 @@ local answer = begin(keys, session, args[2])
 if answer then return answer end
 local moved = { 0, 0 }
 if args[3] == 'open' then
+  if #session > 255 then refuse('BAD', 'the id of a session has at most 255 bytes, not ' .. #session) end
   if call('HEXISTS', K .. 'ss:' .. session, 'dead') == 1 then refuse_dead(session) end
   local lease = tonumber(args[4])
   call('HSET', K .. 'ss:' .. session, 'lease', lease, 'serves', args[5], 'info', args[6], 'since', now)

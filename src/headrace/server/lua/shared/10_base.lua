@@ -18,7 +18,7 @@ local K           -- the shard's tag, like "{hr:0}": every key starts with it
 local now         -- the server's time in milliseconds
 local meta        -- the fields of {tag}meta that most calls need
 local seq         -- the shard's sequence: order of arrival, generations, claim ids
-local nodes, deltas, dirty, wakes, events, chains, idle, unpacked = {}, {}, {}, {}, {}, {}, {}, {}
+local nodes, deltas, dirty, wakes, events, chains, idle, unpacked, commons = {}, {}, {}, {}, {}, {}, {}, {}, {}
 local waiting, watching   -- whether anybody waits for jobs, or for the end of one; asked once a call
 
 --- End the call with a typed error; nothing may have been written before.
@@ -67,13 +67,14 @@ local function begin(keys, channel, number)
   seq = tonumber(m[2])
   meta = setmetatable({ seq = seq, channel = channel, number = number, alarm = math.huge }, lazy)
   waiting, watching = nil, nil
-  -- Tables that the last call left empty serve again: making eight of them costs as much as a command.
+  -- Tables that the last call left empty serve again: making them anew costs as much as a command.
   nodes, chains = {}, {}
   if next(deltas) then deltas = {} end
   if next(dirty) then dirty = {} end
   if next(wakes) then wakes = {} end
   if next(idle) then idle = {} end
   if next(unpacked) then unpacked = {} end
+  if next(commons) then commons = {} end
   if events[1] then events = {} end
   if channel then return recall(m[3]) end
 end

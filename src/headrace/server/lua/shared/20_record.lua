@@ -18,6 +18,11 @@ local function record_of(prio, queued, gen, lane, opts, payload)
   return head .. payload
 end
 
+local NEVER_BORN = '\0\0\0\0\0\0\0\0\0\0\0\0'
+
+--- The twelve bytes of a record that say when its job was queued, and its generation.
+local function born_of(rec) return sub(rec, 3, 14) end
+
 --- Parse the header; options stay packed in `o` (or nil) until `option` needs them.
 local function parse(rec)
   local flags, prio, queued, gen, lane, at = struct.unpack(HEADER, rec)

@@ -7,34 +7,50 @@
 --
 -- An entry is built for speed: claim (27 characters), then what all jobs of one turn have in common, then the
 -- job's own numbers, then its packed options.
---   common  msgpack: 1 session ('' by hand) 2 path 3 started 4 deadline or 0 5 its kind ('l' lease, 't' timeout,
---           '' none) 6 1 for a claim with several members or units, else 0 7 units
+--   common  its length(2), then: 1 session ('' by hand) 2 path 3 started 4 deadline or 0 5 its kind ('l' lease,
+--           't' timeout, '-' none) 6 1 for a claim with several members or units, else 0 7 units
 --           8 the version of the shard's caps when no level of the path had one, else -1
 --   own     score attempt queued generation size
 
 local CLAIM = 27
 local GRACE = 5000   -- what a worker gets beyond a job's timeout, to end the attempt itself
+local COMMON = '>Bc0I2c0I6I6c1BI4i6'
 local OWN = '>dI4I6I6I4'
+local ENTRY = '>c0c0dI4c0I4c0'
 
 local function common_of(session, path, started, deadline, kind, group, units, uncapped)
-  local packed = pack({ session, path, started, deadline, kind, group, units, uncapped })
-  return struct.pack('>I2', #packed) .. packed
+  return struct.pack('>I2' .. COMMON, 27 + #session + #path, #session, session, #path, path, started, deadline, kind,
+    group, units, uncapped)
 end
 
-local function entry_of(claim, common, score, attempt, queued, gen, size, opts)
-  return claim .. common .. struct.pack(OWN, score, attempt, queued, gen, size) .. (opts or '')
+--- `born` is when the job was queued and its generation: twelve bytes, the same as in its record (`born_of`).
+local function entry_of(claim, common, score, attempt, born, size, opts)
+  return struct.pack(ENTRY, claim, common, score, attempt, born, size, opts or '')
 end
 
---- Read the common part of an entry (into `run`, where one is given); `own` reads the rest when it is needed.
-local function open_entry(raw, run)
-  local n = byte(raw, CLAIM + 1) * 256 + byte(raw, CLAIM + 2)
-  local packed = sub(raw, CLAIM + 3, CLAIM + 2 + n)
-  run = run or {}
-  run.raw, run.c, run.at = raw, unpack_once(packed), CLAIM + 3 + n
-  return run
+--- What an entry has in common with others of its turn, and where its own part begins.
+local function common_in(raw)
+  local high, low = byte(raw, CLAIM + 1, CLAIM + 2)
+  local own_at = CLAIM + 3 + high * 256 + low
+  local text = sub(raw, CLAIM + 3, own_at - 1)
+  local common = commons[text]
+  if not common then
+    common = { struct.unpack(COMMON, text) }
+    commons[text] = common
+  end
+  return common, own_at
+end
+
+--- Read the common part of an entry; `own` reads the rest when it is needed.
+local function open_entry(raw)
+  local common, own_at = common_in(raw)
+  return { raw = raw, c = common, at = own_at }
 end
 
 local OWN_SIZE = 28
+
+--- The twelve bytes of an entry that say when its job was queued, and its generation.
+local function entry_born(e) return sub(e.raw, e.at + 12, e.at + 23) end
 
 --- The packed options of the job, without reading the numbers before them.
 local function options_of(e)

@@ -1,11 +1,10 @@
 -- Claiming: what the turns took is written down, and the answer made (E9-E13).
 
---- What a worker needs to know of a claimed job, four values: "queue/id", claim, counts, record.
-local function add_claim(reply, key, claim, counts, rec)
-  local n = #reply
-  reply[n + 1], reply[n + 2] = key, claim
-  reply[n + 3] = counts and concat({ counts.a + 1, counts.f, counts.s, counts.o }, ' ') or ''
-  reply[n + 4] = rec
+--- What a worker needs to know of a claimed job, four values from `n` on: "queue/id", claim, counts, record.
+local function put_claim(reply, n, key, claim, counts, rec)
+  reply[n], reply[n + 1] = key, claim
+  reply[n + 2] = counts and concat({ counts.a + 1, counts.f, counts.s, counts.o }, ' ') or ''
+  reply[n + 3] = rec
 end
 
 --- An entry that was taken but has no record never was a job: a stranger's hand put it there.
@@ -14,44 +13,51 @@ local function turn_away(run)
   return_start(run.e, run.id)
 end
 
-local function common_in(spec, turn, ends, kind)
+local function common_for(spec, turn, ends, kind)
   return common_of(spec.session, turn.path, now, ends, kind, turn.group and 1 or 0, turn.units, turn.uncapped)
 end
 
 --- The entry of a run, and when it must end by itself (0: with its session).
 local function start_run(spec, turn, i, rec, attempt)
   local claim, score = claim_id(spec, turn, i), tonumber(turn.jobs[2 * i])
-  if not rec then return claim, entry_of(claim, turn.common, score, attempt, 0, 0, 0), turn.ends end
-  local flags, _, queued, gen, lane_length = struct.unpack('>BBI6I6B', rec)
-  if flags == 0 then
-    return claim, entry_of(claim, turn.common, score, attempt, queued, gen, #rec - 15 - lane_length), turn.ends
+  if not rec then return claim, entry_of(claim, turn.common, score, attempt, NEVER_BORN, 0), turn.ends end
+  if byte(rec) == 0 then -- no options, so nothing to parse
+    return claim, entry_of(claim, turn.common, score, attempt, born_of(rec), #rec - 15 - byte(rec, 15)), turn.ends
   end
   local job = parse(rec)
   local timeout, common, ends = option(job, 't'), turn.common, turn.ends
   if timeout ~= -1 and (ends == 0 or now + timeout + GRACE < ends) then
     ends = now + timeout + GRACE
-    common = common_in(spec, turn, ends, 't')
+    common = common_for(spec, turn, ends, 't')
   end
-  return claim, entry_of(claim, common, score, attempt, queued, gen, #rec - job.at + 1, job.o), ends
+  return claim, entry_of(claim, common, score, attempt, born_of(rec), #rec - job.at + 1, job.o), ends
 end
 
 --- Write down what was taken in one queue: runs and deadlines. Adds to `reply` and `list` what
 -- really starts.
 local function record_turns(spec, queue, turns_, reply, list)
-  local ids = {}
-  for t = 1, #turns_ do
-    for i = 1, #turns_[t].ids do ids[#ids + 1] = turns_[t].ids[i] end
+  local ids, at = turns_[1].ids, 0
+  if turns_[2] then
+    ids = {}
+    for t = 1, #turns_ do
+      for i = 1, #turns_[t].ids do
+        at = at + 1
+        ids[at] = turns_[t].ids[i]
+      end
+    end
   end
   local recs = hmget(K .. 'j:' .. queue, ids)
   local counts = call('EXISTS', K .. 't:' .. queue) == 1 and hmget(K .. 't:' .. queue, ids) or {}
-  local runs, deadlines, away, at = {}, {}, {}, 0
+  local runs, deadlines, away, prefix = {}, {}, {}, queue .. '/'
+  local said, listed = #reply, #list
+  at = 0
   for t = 1, #turns_ do
     local turn = turns_[t]
     turn.ends = spec.lease > 0 and now + spec.lease or 0
-    turn.common = common_in(spec, turn, turn.ends, spec.lease > 0 and 'l' or '')
+    turn.common = common_for(spec, turn, turn.ends, spec.lease > 0 and 'l' or '-')
     for i = 1, #turn.ids do
       at = at + 1
-      local rec, key, c = recs[at], queue .. '/' .. ids[at], counts[at] and unpack_(counts[at])
+      local rec, key, c = recs[at], prefix .. ids[at], counts[at] and unpack_(counts[at])
       local claim, raw, ends = start_run(spec, turn, i, rec, (c and c.a or 0) + 1)
       runs[2 * at - 1], runs[2 * at] = key, raw
       if ends > 0 then
@@ -59,9 +65,9 @@ local function record_turns(spec, queue, turns_, reply, list)
         deadlines[#deadlines + 1] = key
       end
       if rec then
-        add_claim(reply, key, claim, c, rec)
-        list[#list + 1] = key
-        list[#list + 1] = claim
+        put_claim(reply, said + 1, key, claim, c, rec)
+        list[listed + 1], list[listed + 2] = key, claim
+        said, listed = said + 4, listed + 2
       else
         away[#away + 1] = { key = key, queue = queue, id = ids[at], e = own(open_entry(raw)) }
       end
@@ -81,7 +87,8 @@ local function replay_claims(list, reply)
     if e and e.claim == claim then
       local queue, id = split(key)
       local counts = call('HGET', K .. 't:' .. queue, id)
-      add_claim(reply, key, claim, counts and unpack_(counts), call('HGET', K .. 'j:' .. queue, id))
+      local rec = call('HGET', K .. 'j:' .. queue, id)
+      put_claim(reply, #reply + 1, key, claim, counts and unpack_(counts), rec)
     end
   end
   return reply

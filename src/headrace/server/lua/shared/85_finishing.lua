@@ -19,16 +19,19 @@ end
 
 --- Read every key that an end may write, so that one of a foreign type refuses the call before its first write
 -- (E24). Answers by queue how many jobs have deviated, erred, and hold a twin.
-local function look_before(current)
+local function look_before(done, others)
   local sizes, back_to = {}, {}
-  for i = 1, #current do
-    local queue, op = current[i].queue, current[i].op
-    if not sizes[queue] then
-      call('ZCARD', K .. 'i:' .. queue)
-      sizes[queue] = { t = call('HLEN', K .. 't:' .. queue), e = call('HLEN', K .. 'e:' .. queue),
-        h = call('HLEN', K .. 'h:' .. queue) }
-    end
-    if op ~= 'c' and not back_to[queue] then
+  local function look(queue)
+    if sizes[queue] then return end
+    call('ZCARD', K .. 'i:' .. queue)
+    sizes[queue] = { t = call('HLEN', K .. 't:' .. queue), e = call('HLEN', K .. 'e:' .. queue),
+      h = call('HLEN', K .. 'h:' .. queue) }
+  end
+  for queue in pairs(done) do look(queue) end
+  for i = 1, #others do
+    local queue = others[i].queue
+    look(queue)
+    if not back_to[queue] then
       back_to[queue] = true
       call('ZCARD', K .. 'f:' .. queue)
       call('ZCARD', K .. 'due')
@@ -91,34 +94,39 @@ end
 
 --- Finish the items in args[first..], four values each; answers the letters.
 function finish_items(args, first, n)
-  local keys, letters, current, done, seen = {}, {}, {}, {}, {}
+  local keys, letters, current, done, others, seen, m = {}, {}, {}, {}, {}, {}, 0
   for i = 1, n do keys[i] = args[first + 4 * (i - 1)] end
   local entries = hmget(K .. 'run', keys)
   for i = 1, n do
     local at, key, raw = first + 4 * (i - 1), keys[i], entries[i]
     if raw and sub(raw, 1, CLAIM) == args[at + 1] and not seen[key] then
       seen[key] = true
-      local queue, id = split(key)
-      local run = open_entry(raw, { i = i, key = key, queue = queue, id = id, op = args[at + 2], body = args[at + 3] })
+      local common, own_at = common_in(raw)
+      local queue = chain(common[2])[1]
+      -- All fields at once: a table that grows is made anew each time it does.
+      local run = { key = key, queue = queue, id = sub(key, #queue + 2), raw = raw, c = common, at = own_at,
+        body = args[at + 3], e = false }
       run.e = run
-      current[#current + 1] = run
-      if run.op == 'c' then
+      m = m + 1
+      current[m] = run
+      if args[at + 2] == 'c' then
         local d = done[queue]
         if not d then d = {}; done[queue] = d end
         d[#d + 1] = run
         letters[i] = 'C'
+      else
+        run.i, run.op = i, args[at + 2]
+        others[#others + 1] = run
       end
     else
       letters[i] = '-'
     end
   end
-  if not current[1] then return concat(letters) end
-  local sizes = look_before(current)
+  if m == 0 then return concat(letters) end
+  local sizes = look_before(done, others)
   end_runs(current)
   for queue, runs in pairs(done) do complete_all(queue, runs, sizes[queue]) end
-  for j = 1, #current do
-    if current[j].op ~= 'c' then letters[current[j].i] = end_one(current[j]) end
-  end
+  for j = 1, #others do letters[others[j].i] = end_one(others[j]) end
   return concat(letters)
 end
 
