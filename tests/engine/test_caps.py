@@ -126,3 +126,19 @@ def test_a_claim_wider_than_the_cap_runs_alone(shard: Shard) -> None:
     assert shard.claim(Want(1, units=2)).jobs == []
     assert shard.end(job) == "C"
     assert len(shard.claim(Want(1, units=2)).jobs) == 1
+
+
+def test_jobs_are_counted_as_jobs_whatever_their_units(shard: Shard) -> None:
+    shard.lane("q", c=4)
+    shard.enqueue("q", [Ask(f"j{i}") for i in range(8)])
+    (first, *others) = shard.claim(Want(1, members=4)).jobs
+    assert shard.counts("q") == [(0, 4, 0, 4, 0, 0)]
+    (wide,) = shard.claim(Want(1, units=3)).jobs
+    assert shard.counts("q") == [(0, 3, 0, 5, 0, 0)]
+    assert not shard.take(1), "four units are taken"
+    shard.end(first)
+    assert shard.counts("q") == [(0, 3, 0, 4, 0, 0)]
+    for job in (*others, wide):
+        shard.end(job, "l")
+    assert shard.counts("q") == [(0, 7, 0, 0, 0, 0)]
+    assert len(shard.take(8)) == 4

@@ -161,7 +161,7 @@ def test_a_twin_that_names_another_task_waits_with_that_one(shard: Shard) -> Non
     (job,) = shard.take(1)
     shard.enqueue("q", [Ask("1", prio=90, options={"n": "sms"}, letters="np"), Ask("2")])
     shard.end(job, "p")
-    assert set(State(shard).named("p:", "zsets")) == {"sms"}
+    assert set(State(shard).named("p:", "zsets")) == {"q/sms"}
     shard.open("s", tasks=["sms"])
     assert ids(shard) == ["1", "2"]
 
@@ -177,3 +177,59 @@ def test_a_twin_that_is_to_wait_is_not_parked_before(shard: Shard) -> None:
     assert ids(shard) == []
     shard.advance(50_000)
     assert ids(shard) == ["1"]
+
+
+def test_a_job_waits_for_a_session_of_its_own_queue(shard: Shard) -> None:
+    """One that knows the task but serves other queues brought it back each time, and somebody else parked it again."""
+    shard.open("elsewhere", 10**6, ("a",), ("mail",))
+    shard.open("here", 10**6, ("b",), ())
+    shard.enqueue("b", [Ask("j", options=TASK)])
+    got: list[str] = []
+    for _ in range(5):
+        shard.claim(Want(1, ("a",), 0), "elsewhere")
+        shard.heartbeat("elsewhere")
+        for job in shard.claim(Want(1, ("b",), 0), "here").jobs:
+            got.append(job.id)
+            assert shard.end(job, "p", channel="here") == "P"
+    assert got == ["j"]
+    shard.open("knows", 10**6, ("b",), ("mail",))
+    assert shard.claim(Want(1, ("b",), 0), "knows").ids == ["j"]
+
+
+def test_a_session_may_know_a_task_in_one_queue_alone(shard: Shard) -> None:
+    for queue in "ab":
+        shard.enqueue(queue, [Ask("1")])
+    for job in shard.take(2):
+        shard.end(job, "p")
+    shard.open("s", 10**6, ("a", "b"), ("b/",))
+    assert [job.queue for job in shard.claim(Want(2, lease=0), "s").jobs] == ["b"]
+
+
+def test_who_leases_by_hand_gets_what_has_no_task(shard: Shard) -> None:
+    shard.enqueue("q", [Ask("plain"), Ask("mail", options=TASK)])
+    for job in shard.take(2):
+        assert shard.end(job, "p") == "P"
+    assert b"no_handler" in shard.call("explain", "q", "plain", 0)[1]
+    assert ids(shard) == ["plain"]
+
+
+def test_many_tasks_without_a_handler_cost_a_claim_in_vain_little(shard: Shard) -> None:
+    shard.open("s", 10**6, tasks=[f"mine-{i}" for i in range(500)])
+    for first in range(0, 400, 200):
+        asks = [Ask(str(i), options={"n": f"unknown-{i}"}) for i in range(first, first + 200)]
+        shard.enqueue("q", asks)
+        for job in [job for _ in range(2) for job in shard.take(100)]:
+            shard.end(job, "p")
+    shard.client.config_resetstat()
+    assert not shard.claim(Want(1, lease=0), "s").jobs
+    assert sum(n for name, n in shard.commands().items() if name != "fcall") < 60
+
+
+def test_a_parked_start_gives_its_place_to_whoever_waits(shard: Shard) -> None:
+    shard.lane("q", rn=1, rw=60_000)
+    shard.enqueue("q", [Ask("1", options=TASK), Ask("2")])
+    (job,) = shard.take(1)
+    assert not shard.claim(Want(1, wait=5_000, waiter="w")).jobs
+    shard.end(job, "p")
+    assert shard.client.llen(shard.tag + "wl:w") == 1, "the rate opened again: whoever waits is to look"
+    assert ids(shard) == ["2"]

@@ -99,3 +99,12 @@ def test_work_behind_a_spent_rate_is_not_delayed(shard: Shard) -> None:
     shard.enqueue("q", [Ask(f"s{i}", lane="slow", prio=100) for i in range(3)])
     shard.enqueue("q", [Ask("other", lane="other")])
     assert [job.id for job in shard.take(5)] == ["s0", "other"]
+
+
+def test_a_rate_that_is_widened_remembers_its_starts(shard: Shard) -> None:
+    shard.lane("q", rn=2, rw=300)
+    shard.enqueue("q", [Ask(str(i)) for i in range(4)])
+    assert len(shard.take(4)) == 2
+    shard.lane("q", rn=2, rw=60_000)
+    assert shard.client.pttl(shard.tag + "g:q") > 50_000
+    assert not shard.take(4)

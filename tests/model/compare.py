@@ -37,7 +37,8 @@ def _place(model: Model, job: Job, stands: str, state: State) -> None:
     if job.status == "ready" and stands.startswith("p:") and model.task_stopped(job.option("n")):
         job.status = "parked"  # a claim came across it
     right = {"ready": "z:" + job.path, "due": "due", "running": "run", "failed": "f:" + job.queue}
-    assert stands == right.get(job.status, f"p:{job.option('n') or ''}"), f"{job.key}: {job.status}, stands in {stands}"
+    parking = f"p:{job.queue}/{job.option('n') or ''}"
+    assert stands == right.get(job.status, parking), f"{job.key}: {job.status}, stands in {stands}"
     at = state.zset("due").get(job.key, state.zset("f:" + job.queue).get(job.id, 0))
     assert job.at[0] <= at <= job.at[1], f"{job.key}: {job.status} at {at}, should be within {job.at}"
     job.at = (int(at), int(at))

@@ -16,7 +16,10 @@ from tests.tools.luapack import unpack
 from tests.tools.shard import text
 
 PREFIXES = {*"cefghijnprtwz", "ss", "wl"}
-SINGLES = set("chores clock dl due hist kc marks meta parked pr rules run sessions timers waiters watch".split())  # noqa: SIM905
+SINGLES = {
+    *("chores", "clock", "dead", "dl", "due", "hist", "kc", "leases", "marks", "meta", "parked", "pr", "rules", "run"),
+    *("sessions", "timers", "waiters", "watch"),
+}
 
 
 def problems(state: State) -> list[str]:
@@ -38,9 +41,9 @@ def places(state: State) -> dict[str, list[str]]:
     for queue, jobs in state.named("f:", "zsets").items():
         for id in jobs:
             found[f"{queue}/{id}"].append("f:" + queue)
-    for task, jobs in state.named("p:", "zsets").items():
-        for key in jobs:
-            found[key].append("p:" + task)
+    for name, jobs in state.named("p:", "zsets").items():
+        for id in jobs:
+            found[f"{name.partition('/')[0]}/{id}"].append("p:" + name)
     return found
 
 
@@ -63,7 +66,7 @@ def _places(state: State) -> Iterator[str]:
     for key, job in state.records.items():
         queue, _, _ = key.partition("/")
         path = path_of(queue, job.lane)
-        right = {"z:" + path, "due", "run", "f:" + queue, "p:" + job.options.get("n", "")}
+        right = {"z:" + path, "due", "run", "f:" + queue, f"p:{queue}/{job.options.get('n', '')}"}
         if len(found[key]) != 1 or found[key][0] not in right:
             yield f"job {key} of lane {path} stands in {found[key]}"
         elif found[key][0].startswith("z:"):
@@ -130,7 +133,11 @@ def _counters(state: State) -> Iterator[str]:
         add(chain(path_of(queue, _lane_of_twin(twin))), "h")
         if f"{queue}/{id}" not in state.runs:
             yield f"{queue}/{id} has a held twin but does not run"
+    jobs_of = Counter(level for run in state.runs.values() for level in chain(run["path"]))
     for path in truth.keys() | state.named("n:", "hashes").keys():
+        counted = state.number(path, "x") + state.number(path, "m")
+        if counted != jobs_of[path]:
+            yield f"{path} counts {counted} running jobs, in truth {jobs_of[path]}"
         stored = {field: state.number(path, field) for field in "rdhfp"}
         right = {field: truth[path][field] for field in "rdhfp"}
         if stored != right:

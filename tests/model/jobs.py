@@ -74,6 +74,8 @@ class Job:
     at: Span = AT_ONCE
     counts: Counts = field(default_factory=Counts)
     error: bool = False
+    reason: str = ""
+    """What the error says of a job that failed; '' where the server wrote it."""
     twin: Twin | None = None
 
     @property

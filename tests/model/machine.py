@@ -91,7 +91,9 @@ class Engine(RuleBasedStateMachine):
 
     def took(self, channel: str, want: Want, got: Claims) -> None:
         """What a claim does before and when it takes."""
-        if not want.lease:
+        if want.lease:
+            passing.unpark(self.model, [""], want.queues)
+        else:
             passing.unpark(self.model, self.model.sessions[channel].tasks)
         passing.housekeep(self.model)
         self.model.seen = self.model.now

@@ -54,8 +54,7 @@ class Model:
         self.outcomes: dict[str, Outcome] = {}
         self.events: Counter[tuple[str, str, int]] = Counter()
         """(kind as in the history, job, attempt) since the machine last compared them."""
-        self.seen = self.grace = self.graces = 0
-        self.longest_lease = 10_000
+        self.seen = self.woke = self.gap = self.graces = 0
         self._arrival = 0
         self._at_once = False
 
@@ -125,7 +124,7 @@ class Model:
         old = self.outcomes.get(key)
         if old and old.gen != data.gen:
             self.outcomes[f"{key}\n{old.gen}"] = old
-        free_at = -1 if unique == -1 else self.now + unique if unique else 0
+        free_at = 0 if status == "f" or not unique else -1 if unique == -1 else self.now + unique
         self.outcomes[key] = Outcome(status, data.gen, free_at, body)
 
     def forget(self, key: str) -> None:
@@ -148,7 +147,7 @@ class Model:
                 return None
             fresh.add(ask.id)
         letters = ""
-        for i, (ask, gen) in enumerate(zip(asks, gens, strict=False), 1):
+        for i, (ask, gen) in enumerate(zip(asks, gens, strict=False)):
             letters += self._enqueue(queue, ask, if_exists, gen, i)
         return letters
 
@@ -167,6 +166,7 @@ class Model:
             self._update(job, ask)
             expected, letter = job.data.gen, "u"
         else:
+            self._make_way(key, job)
             data = self._data(ask, gen)
             self.jobs[key] = job = Job(queue, ask.id, data)
             at = self.time_of(ask)
@@ -174,6 +174,13 @@ class Model:
             expected, letter = gen, "a"
         assert gen == expected, f"{key}: {letter} has generation {expected}, the server says {gen}"
         return letter
+
+    def _make_way(self, key: str, dead: Job | None) -> None:
+        """The id goes to a new job: what was known of earlier ones stays with their generations."""
+        if dead:
+            self.outcomes[f"{key}\n{dead.data.gen}"] = Outcome("f", dead.data.gen, 0, dead.reason)
+        if latest := self.outcomes.pop(key, None):
+            self.outcomes[f"{key}\n{latest.gen}"] = latest
 
     def time_of(self, ask: Ask) -> int:
         """When a job that is enqueued now is due."""
@@ -270,13 +277,15 @@ class Model:
             self.store(key, job.data, "f", error)
             self.forget(key)
         else:
-            job.status, job.error, job.at = "failed", True, (self.now, self.now)
+            job.status, job.error, job.at, job.reason = "failed", True, (self.now, self.now), error
 
     def _enqueue_failure(self, job: Job, options: dict[str, Any]) -> None:
         """The job of the failure handler: it takes the place of one that waits or failed, and stands beside a run."""
         queue, id = job.queue + "-fail", job.id
         if (old := self.jobs.get(f"{queue}/{id}")) and old.status == "running":
             id = f"{id}:{job.data.gen}"
+        elif old and old.status == "failed":
+            self.outcomes[f"{queue}/{id}\n{old.data.gen}"] = Outcome("f", old.data.gen, 0, old.reason)
         data = Data("", 50, None, dict(options), -1, self.now)
         failure = self.jobs[f"{queue}/{id}"] = Job(queue, id, data)
         self.put(failure, AT_ONCE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 from tests.model.jobs import AT_ONCE, Session
@@ -19,22 +20,37 @@ def housekeep(model: Model) -> None:
 
 def _promote(model: Model) -> None:
     due = [job for job in model.jobs.values() if job.status == "due" and job.at[0] <= model.now]
-    for i, job in enumerate(sorted(due, key=lambda job: (job.at[0], job.key)), 1):
+    for i, job in enumerate(sorted(due, key=lambda job: (job.at[0], job.key))):
         model.put(job, AT_ONCE, i=i)
 
 
 def _reap(model: Model) -> None:
-    now = model.now
-    if now - model.seen > model.longest_lease / 2 and model.seen > 0 and model.graces < 2:
-        model.grace = now + model.longest_lease
+    forgive(model)
+    late = [key for key, run in model.runs.items() if 0 < run.deadline <= model.now]
+    for session in model.sessions.values():
+        if session.deadline <= model.now and not session.dead:
+            session.deadline = forgiven(model, session.lease) or session.deadline
+            session.dead = session.deadline <= model.now
+    _stall(model, late)
+    dead = {name for name, session in model.sessions.items() if session.dead}
+    _stall(model, [key for key, run in model.runs.items() if run.session in dead])
+
+
+def forgive(model: Model) -> None:
+    """A silence of half the shortest lease may have been the server's: noted, at most twice without a sign of life."""
+    silence = model.now - model.seen
+    leases = [session.lease for session in model.sessions.values() if not session.dead]
+    if not (model.seen and leases and silence > min(leases) / 2 and silence >= 10 and model.graces < 2):
+        return
+    if silence >= model.gap or model.now >= model.woke + 2 * model.gap:
+        model.woke, model.gap = model.now, silence
         model.graces += 1
-    late = [key for key, run in model.runs.items() if 0 < run.deadline <= now]
-    if now >= model.grace:
-        for name, session in model.sessions.items():
-            if session.deadline <= now and not session.dead:
-                session.dead = True
-                _stall(model, [key for key, run in model.runs.items() if run.session == name])
-    _stall(model, [key for key in late if key in model.runs])
+
+
+def forgiven(model: Model, lease: int) -> int | None:
+    """Until when a late session may come back."""
+    ends = model.woke + lease
+    return ends if model.gap > lease / 2 and model.now < ends else None
 
 
 def _stall(model: Model, keys: list[str]) -> None:
@@ -52,12 +68,13 @@ def _expire(model: Model) -> None:
             del model.jobs[key]
 
 
-def unpark(model: Model, tasks: tuple[str, ...] | list[str]) -> None:
-    """Jobs that wait with these tasks come back, unless a rule stops the task."""
+def unpark(model: Model, tasks: Sequence[str], queues: Sequence[str] = ("*",)) -> None:
+    """Jobs of these queues that wait with these tasks come back, unless a rule stops the task."""
     for task in tasks:
         if model.task_stopped(task) is None:
             for job in model.jobs.values():
-                if job.status == "parked" and (job.option("n") or "") == task:
+                mine = queues[0] == "*" or job.queue in queues
+                if job.status == "parked" and mine and (job.option("n") or "") == task:
                     job.status = "ready"
 
 
@@ -74,7 +91,6 @@ def rules_changed(model: Model, task: str) -> None:
 def open_session(model: Model, name: str, lease: int, tasks: tuple[str, ...]) -> None:
     """A new session."""
     model.sessions[name] = Session(lease, model.now + lease, tasks)
-    model.longest_lease = max(model.longest_lease, lease)
     unpark(model, tasks)
     model.seen = model.now
     model.graces = 0
@@ -97,8 +113,9 @@ def heartbeat(model: Model, name: str) -> tuple[bool, list[str]]:
     session = model.sessions.get(name)
     if not session or session.dead:
         return False, []
-    silent = model.now - model.seen > model.longest_lease / 2
-    late = session.deadline <= model.now and model.now >= model.grace and not silent
+    forgive(model)
+    silent = model.now - model.seen > session.lease / 2
+    late = session.deadline <= model.now and not forgiven(model, session.lease) and not silent
     if not late:
         session.deadline = model.now + session.lease
         model.graces = 0

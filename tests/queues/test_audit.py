@@ -34,7 +34,7 @@ BROKEN: dict[str, tuple[Break, str, set[str]]] = {
     "a schedule that is gone": (lambda h: h("DEL", "due"), "q/later stood in no place", set()),
     "a run that is gone": (lambda h: h("DEL", "run"), "q/runs stood in no place", set()),
     "dead letters in no list": (lambda h: h("DEL", "f:q"), "q/fails stood in no place", set()),
-    "parked jobs in no list": (lambda h: h("DEL", "p:t"), "q/parked stood in no place", set()),
+    "parked jobs in no list": (lambda h: h("DEL", "p:q/t"), "q/parked stood in no place", set()),
     "a job in two lines": (lambda h: h("ZADD", "due", 1, "q/a1"), "q/a1 was scheduled and ready at once", set()),
     "a run that also waits": (lambda h: h("ZADD", "z:q", 1, "runs"), "q/runs was running and ready at once", set()),
     "a dead letter that waits": (lambda h: h("ZADD", "z:q", 1, "fails"), "q/fails was failed and ready at once", set()),
@@ -46,7 +46,7 @@ BROKEN: dict[str, tuple[Break, str, set[str]]] = {
         lambda h: h("ZADD", "due", 1, "q/ghost"), "q/ghost was scheduled without a record", set(),
     ),
     "a dead letter without a job": (lambda h: h("ZADD", "f:q", 1, "ghost"), "q/ghost was a dead letter", set()),
-    "a parked entry without a job": (lambda h: h("ZADD", "p:t", 1, "q/ghost"), "q/ghost was parked without", set()),
+    "a parked entry without a job": (lambda h: h("ZADD", "p:q/t", 1, "ghost"), "q/ghost was parked without", set()),
     "a record that is gone": (lambda h: h("HDEL", "j:q", "a1"), "q/g/a had an entry without a job: a1", {"a1"}),
     "a record that cannot be read": (
         lambda h: h("HSET", "j:q", "a1", "?"), "q/a1 has a record that cannot be read", {"a1"},
@@ -213,3 +213,38 @@ def test_queues_go_on_while_they_are_audited(app: Headrace) -> None:
             assert claim.complete()
         for claim in claims[10:]:
             claim.retry(delay=60)
+
+
+def test_a_cap_opens_again_when_a_lost_run_is_mended(alone: tuple[Headrace, Hands, Claim]) -> None:
+    app, hands, _ = alone
+    q = app.queue("capped")
+    app.lane("x", queue="capped", cap=1)
+    q.enqueue_many(range(2), lane="x")
+    (claim,) = q.lease(1000)
+    hands("HDEL", "run", claim.key)
+    hands("ZREM", "dl", claim.key)
+    assert app.audit(repair=True)
+    assert len(q.lease(30)) == 1
+    assert app.audit() == []
+
+
+def test_a_twin_behind_a_lost_run_goes_to_its_own_lane(alone: tuple[Headrace, Hands, Claim]) -> None:
+    app, hands, _ = alone
+    q = app.queue("twins")
+    q.enqueue("1", id="j", lane="x")
+    (claim,) = q.lease(1000)
+    q.enqueue("2", id="j", lane="y", priority=80)
+    hands("HDEL", "run", claim.key)
+    hands("ZREM", "dl", claim.key)
+    assert app.audit(repair=True)
+    assert app.audit() == []
+    assert [(c.id, c.data, c.lane, c.priority) for c in q.lease(30, 5)] == [("j", "2", "y", 80)]
+
+
+def test_a_record_whose_options_cannot_be_read(alone: tuple[Headrace, Hands, Claim]) -> None:
+    app, hands, _ = alone
+    header = b"\1" + b"\x32" + b"\0" * 12 + b"\0"
+    hands("HSET", "j:q", "broken", header + b"\x00\x04" + b"\xda\xff\xff\x00" + b"\1\xc0")
+    assert any("q/broken has a record that cannot be read" in text for text in app.audit())
+    assert app.audit(repair=True)
+    assert app.audit() == []

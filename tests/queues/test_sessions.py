@@ -134,7 +134,7 @@ def test_a_job_without_a_handler_waits_with_its_task(timed: Headrace, route: str
     assert job.status() == "ready"
     (why,) = (reason for reason in job.explain().reasons if reason.code == "no_handler")
     assert why.details["task"] == "resize"
-    assert str(why) == "no session has a handler for task 'resize'; it waits with its task until one opens"
+    assert str(why) == "no session of queue 'q' has a handler for task 'resize'; it waits until one opens"
     knows = Session(timed, "knows", tasks=("resize",))
     (claimed,) = knows.claim()
     assert q.counts().parked == 0

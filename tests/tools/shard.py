@@ -286,7 +286,7 @@ class Shard:
 
     def replay(self, queue: str, what: str = "replay", limit: int = 100, ids: Iterable[str] = ()) -> int:
         """Put dead letters back, or drop them."""
-        return self.numbered("replay", "admin", None, queue, what, limit, *ids)
+        return self.numbered("replay", "admin", None, queue, what, limit, *ids)[0]
 
     def counts(self, *paths: str) -> list[tuple[int, ...]]:
         """Six numbers a path: scheduled, ready, held, running, failed, parked."""

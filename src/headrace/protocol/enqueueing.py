@@ -14,6 +14,7 @@ CALL_JOBS: Final = 256
 CALL_BYTES: Final = 1 << 20
 CALL_LANES: Final = 100  # lanes of one call: making a lane costs as much as several jobs
 _LETTERS: Final = {"a": "added", "u": "updated", "h": "held", "i": "ignored"}
+_SPLIT: Final = b"s"  # nothing was done: too much for one call is there already under these ids
 
 
 class Item(NamedTuple):
@@ -86,18 +87,40 @@ class _Batch:
         self.size += size
         self.args += (id, item.head, item.payload)
 
+    def halves(self) -> list[_Batch]:
+        """The same jobs in two calls."""
+        middle = len(self.ids) // 2
+        parts: list[_Batch] = []
+        for part in (slice(0, middle), slice(middle, None)):
+            half = _Batch(self.shard, self.origin)
+            half.ids, half.places = self.ids[part], self.places[part]
+            half.args = self.args[3 * (part.start or 0) : 3 * part.stop if part.stop else None]
+            parts.append(half)
+        return parts
+
 
 def enqueue_many(ring: Ring, queue: str, items: Sequence[Item], if_exists: str) -> Steps[list[Enqueued]]:
     """Enqueue many jobs: order is kept within a shard; each call is atomic, the whole is not."""
     outcomes: list[Enqueued | None] = [None] * len(items)
     batches = _batches(ring, items)
-    calls = [Call("enqueue", b.shard, (queue, if_exists, b.origin, b"", *b.args), numbered=True) for b in batches]
-    replies = cast("list[list[bytes | int]]", (yield calls)) if calls else []
+    while batches:
+        calls = [Call("enqueue", b.shard, (queue, if_exists, b.origin, b"", *b.args), numbered=True) for b in batches]
+        replies = cast("list[list[bytes | int]]", (yield calls))
+        batches = _note(batches, replies, outcomes)
+    return cast("list[Enqueued]", outcomes)
+
+
+def _note(batches: list[_Batch], replies: list[list[bytes | int]], outcomes: list[Enqueued | None]) -> list[_Batch]:
+    """Note what became of the jobs; answers what is to be sent again in smaller calls."""
+    again: list[_Batch] = []
     for batch, reply in zip(batches, replies, strict=True):
+        if reply[0] == _SPLIT and len(batch.ids) > 1:
+            again += batch.halves()
+            continue
         letters = cast("bytes", reply[0]).decode()
         for place, id, letter, generation in zip(batch.places, batch.ids, letters, reply[1:], strict=True):
             outcomes[place] = Enqueued(id, cast("int", generation), _LETTERS[letter], batch.shard)
-    return cast("list[Enqueued]", outcomes)
+    return again
 
 
 def _batches(ring: Ring, items: Sequence[Item]) -> list[_Batch]:

@@ -30,7 +30,7 @@ class Seen:
 
 
 def _seen(reply: list[Any]) -> Seen:
-    status, generation, record, counts, at, body, progress, held, by, session = reply
+    status, generation, record, counts, at, body, progress, held, by, session, _ = reply
     return Seen(
         status.decode() if isinstance(status, bytes) else "",
         generation,
@@ -107,6 +107,7 @@ class Row(NamedTuple):
     at_ms: int
     counts: Counts
     record: Record
+    """Without its payload."""
 
 
 def page(path: str, status: str, cursor: str, n: int, shard: int) -> Steps[tuple[str, list[Row]]]:

@@ -45,15 +45,22 @@ def cancel(queue: str, ids: Sequence[str], running: bool, by: str, shard: int) -
 
 def replay(queue: str, ids: Sequence[str] | None, what: str, shard: int, limit: int | None = None) -> Steps[int]:
     """Put dead letters back in line ("replay") or delete them ("drop"); without ids, all or the oldest `limit`."""
-    done = 0
+    done = at = 0
     if ids is not None:
-        for i in range(0, len(ids), 100):
-            done += cast("int", (yield Call("replay", shard, (queue, what, 100, *ids[i : i + 100]), numbered=True)))
+        while at < len(ids):
+            part = ids[at : at + 100]
+            moved, left = yield from _replay(shard, (queue, what, 100, *part))
+            done, at = done + moved, at + len(part) - left
         return done
     while limit is None or done < limit:
         n = 100 if limit is None else min(100, limit - done)
-        moved = cast("int", (yield Call("replay", shard, (queue, what, n), numbered=True)))
+        moved, left = yield from _replay(shard, (queue, what, n))
         done += moved
-        if moved < n:
+        if moved < n and not left:
             break
     return done
+
+
+def _replay(shard: int, args: tuple[str | int, ...]) -> Steps[list[int]]:
+    """One call: how many were moved, and how many of those asked for are left over for the next call."""
+    return cast("list[int]", (yield Call("replay", shard, args, numbered=True)))

@@ -88,7 +88,10 @@ def _twin(reason: Reason) -> str:
 
 
 def _no_handler(reason: Reason) -> str:
-    return f"no session has a handler for task {reason.details['task']!r}; it waits with its task until one opens"
+    d = reason.details
+    if not d["task"]:
+        return f"no session handles plain data of queue {d['queue']!r}; it waits until one opens, or somebody leases it"
+    return f"no session of queue {d['queue']!r} has a handler for task {d['task']!r}; it waits until one opens"
 
 
 def _other(reason: Reason) -> str:

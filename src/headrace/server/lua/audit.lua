@@ -30,7 +30,9 @@ begin(keys)
 local reply = { '' }
 local function found(text) reply[#reply + 1] = text end
 local function scan(command, key, each)
-  local page = call(command, key, cursor ~= '' and cursor or '0', 'COUNT', 100)
+  local kind = sub(key, #K + 1, #K + 2)
+  local few = (kind == 'j:' or kind == 'h:') and node(path).bulky -- their records come with each page
+  local page = call(command, key, cursor ~= '' and cursor or '0', 'COUNT', few and 1 or 100)
   if page[1] ~= '0' then reply[1] = page[1] end
   local step = (command == 'SSCAN') and 1 or 2
   for i = 1, #page[2], step do each(page[2][i], page[2][i + 1]) end
@@ -85,8 +87,18 @@ local function places_of(id, job)
   if call('ZSCORE', K .. 'f:' .. path, id) then list[#list + 1] = 'failed' end
   if call('ZSCORE', K .. 'due', key) then list[#list + 1] = 'scheduled' end
   if call('ZSCORE', K .. 'z:' .. at, id) then list[#list + 1] = 'ready' end
-  if call('ZSCORE', K .. 'p:' .. (option(job, 'n') or ''), key) then list[#list + 1] = 'parked' end
+  if call('ZSCORE', K .. 'p:' .. parking(path, job), id) then list[#list + 1] = 'parked' end
   return list
+end
+
+--- The job of a record; nil when that, or its options, cannot be read.
+local function readable(rec)
+  local ok, job = pcall(function()
+    local read = parse(rec)
+    option(read, 'n')
+    return read
+  end)
+  return ok and job or nil
 end
 
 local function leave(place, id, job)
@@ -94,13 +106,13 @@ local function leave(place, id, job)
   if place == 'failed' then call('ZREM', K .. 'f:' .. path, id); count(at, 'f', -1)
   elseif place == 'scheduled' then call('ZREM', K .. 'due', key); count(at, 'd', -1)
   elseif place == 'ready' then call('ZREM', K .. 'z:' .. at, id); count(at, 'r', -1); dirty[at] = true
-  elseif place == 'parked' then call('ZREM', K .. 'p:' .. (option(job, 'n') or ''), key); count(at, 'p', -1) end
+  elseif place == 'parked' then call('ZREM', K .. 'p:' .. parking(path, job), id); count(at, 'p', -1) end
 end
 
 function parts.jobs()
   scan('HSCAN', K .. 'j:' .. path, function(id, rec)
-    local ok, job = pcall(parse, rec)
-    if not ok then
+    local job = readable(rec)
+    if not job then
       found(path .. '/' .. id .. ' has a record that cannot be read')
       if repair then forget_job(path, id) end
       return
@@ -135,12 +147,12 @@ function parts.letters()
 end
 
 function parts.parked()
-  for _, task in ipairs(call('SMEMBERS', K .. 'parked')) do
-    for _, key in ipairs(call('ZRANGE', K .. 'p:' .. task, 0, 999)) do
-      local queue, id = split(key)
+  for _, name in ipairs(call('SMEMBERS', K .. 'parked')) do
+    local queue = split(name)
+    for _, id in ipairs(call('ZRANGE', K .. 'p:' .. name, 0, 999)) do
       if call('HEXISTS', K .. 'j:' .. queue, id) == 0 then
-        found(key .. ' was parked without a record')
-        if repair then call('ZREM', K .. 'p:' .. task, key) end
+        found(queue .. '/' .. id .. ' was parked without a record')
+        if repair then call('ZREM', K .. 'p:' .. name, id) end
       end
     end
   end
@@ -148,8 +160,8 @@ end
 
 --- The job of a held twin, or nil when it cannot be read.
 local function twin_job(packed)
-  local ok, job = pcall(function() return parse(unpack_(packed).rec) end)
-  return ok and job or nil
+  local ok, twin = pcall(unpack_, packed)
+  return ok and type(twin) == 'table' and twin.rec and readable(twin.rec) or nil
 end
 
 function parts.held()
@@ -163,8 +175,13 @@ function parts.held()
     found(path .. '/' .. id .. ' was held behind a run that is gone')
     if not repair then return end
     local rec = call('HGET', K .. 'j:' .. path, id)
-    if rec then absorb_held(path, id, parse(rec), counts_of(call('HGET', K .. 't:' .. path, id)), 0)
-    else release_held(path, id) end
+    if not rec then return release_held(path, id) end
+    local old, counts = parse(rec), counts_of(call('HGET', K .. 't:' .. path, id))
+    take_waiting(path, id, old)
+    take_failed(path, id, old)
+    local new, at = absorb_held(path, id, old, counts, 0)
+    keep_counts(path, id, counts)
+    put_job(path, id, new, at)
   end)
 end
 
@@ -174,8 +191,8 @@ function parts.lane()
   local ids = call('ZRANGE', K .. 'z:' .. path, from, from + 199)
   local recs, kept = hmget(K .. 'j:' .. queue, ids), 0
   for i = 1, #ids do
-    local ok, job = pcall(parse, recs[i] or '')
-    if recs[i] and not ok then kept = kept + 1  -- `jobs` has told about it, and mended it if it was to
+    local job = readable(recs[i] or '')
+    if recs[i] and not job then kept = kept + 1  -- `jobs` has told about it, and mended it if it was to
     elseif recs[i] and path_of(queue, job.lane) == path then kept = kept + 1
     else
       found(path .. ' had an entry without a job: ' .. ids[i])
@@ -283,7 +300,9 @@ function parts.tally()
       if ok and chain(c[2])[1] == path then
         for _, p in ipairs(chain(c[2])) do
           sums[p] = sums[p] or {}
-          sums[p].x = (sums[p].x or 0) + (c[6] == 0 and 1 or c[7] / members_of(raw))
+          local units = c[6] == 0 and 1 or c[7] / members_of(raw)
+          sums[p].x = (sums[p].x or 0) + units
+          sums[p].m = (sums[p].m or 0) + 1 - units
         end
       end
     end)
@@ -296,9 +315,8 @@ function parts.tally()
       job = twin_job(rec)
       return job and add(path_of(path, job.lane), 'h')
     end
-    local ok, read = pcall(parse, rec)
-    if not ok then return end
-    job = read
+    job = readable(rec)
+    if not job then return end
     local place, at = places_of(id, job)[1], path_of(path, job.lane)
     if place == 'ready' then
       local c = chain(at)
@@ -312,9 +330,9 @@ function parts.tally()
 end
 
 local function totals_of(at)
-  local v = call('HMGET', K .. 'n:' .. at, 'r', 'd', 'h', 'f', 'p', 'x')
+  local v = call('HMGET', K .. 'n:' .. at, 'r', 'd', 'h', 'f', 'p', 'x', 'm')
   local t = { records = call('HLEN', K .. 'j:' .. at), seq = seq }
-  for i, field in ipairs({ 'r', 'd', 'h', 'f', 'p', 'x' }) do t[field] = tonumber(v[i] or 0) end
+  for i, field in ipairs({ 'r', 'd', 'h', 'f', 'p', 'x', 'm' }) do t[field] = tonumber(v[i] or 0) end
   return t
 end
 
@@ -331,7 +349,7 @@ function parts.fix()
       call('HSET', K .. 'n:' .. path, field, value)
     end
   end
-  idle[path] = true
+  idle[path], dirty[path], nodes = true, true, {}
 end
 
 parts[part]()

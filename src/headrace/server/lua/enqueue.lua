@@ -3,7 +3,8 @@
 -- Keys: {tag}meta
 -- Arguments: channel, number, queue, if_exists (u update, i ignore, e error), origin of the ids (g generated,
 --   c the caller), default head, then for each job: id, head ('' for the default), payload
--- Replies: {letters, generation, ...}: a letter a job: a added, u updated, h held, i ignored
+-- Replies: {letters, generation, ...}: a letter a job: a added, u updated, h held, i ignored; {"s"}, with nothing done:
+--   too much is there already under these ids to be read in one call, send fewer at once
 -- Events: none (at level attempt)
 local queue, if_exists, origin, default = args[3], args[4], args[5], args[6]
 local answer = begin(keys, args[1], args[2])
@@ -16,7 +17,12 @@ end
 local n = (#args - 6) / 3
 local ids, asks, by_head, heads = {}, {}, {}, {}
 for i = 1, n do ids[i] = args[4 + 3 * i] end
-local old, running_ids, taken = hmget(K .. 'j:' .. queue, ids), {}, {}
+if origin ~= 'g' and n > 1 and node(queue).bulky then
+  local size = 0
+  for i = 1, n do size = size + call('HSTRLEN', K .. 'j:' .. queue, ids[i]) end
+  if size > CALL_BYTES then return flush({ 's' }) end
+end
+local old, running_ids, taken, ended_before = hmget(K .. 'j:' .. queue, ids), {}, {}, {}
 local keys_of, seen, again = {}, {}, {}
 for i = 1, n do
   keys_of[i] = queue .. '/' .. ids[i]
@@ -34,6 +40,7 @@ else
       local ended = call('GET', K .. 'r:' .. keys_of[i])
       local free_at = ended and tonumber(string.match(ended, '^%a %d+ %d+ (-?%d+) '))
       taken[i] = free_at and (free_at == -1 or free_at > now)
+      ended_before[i] = ended
     end
     if if_exists == 'e' and (taken[i] or again[i] or (old[i] and not call('ZSCORE', K .. 'f:' .. queue, ids[i]))) then
       refuse('EXISTS', 'job ' .. keys_of[i] .. ' is there already')
@@ -81,8 +88,10 @@ for i = 1, n do
   else
     if dead then
       take_failed(queue, id, job)
+      outlive(queue, id, job)
       forget_job(queue, id)
     end
+    if dead or ended_before[i] then step_aside(queue, id) end
     add_to_batch(batch, id, rec, ask, i)
   end
   letters[i] = letter

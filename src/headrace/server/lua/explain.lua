@@ -88,8 +88,10 @@ elseif status == 'ready' then
     say_rule('task ' .. task, rule.b, 'blocked')
     say_rule('task ' .. task, rule.p, 'paused')
   end
-  if seen[10] ~= '' then
-    if not (rule and task_stopped(task)) then say('no_handler', { task = task, since = job.queued }) end
+  if seen[11] == 1 then
+    if not (rule and task_stopped(task)) then
+      say('no_handler', { task = task or '', queue = queue, since = job.queued })
+    end
   else
     local rank = call('ZRANK', K .. 'z:' .. path, id) or 0
     if not anybody_listens() then say('nobody_listens', { queue = queue, since = job.queued }) end

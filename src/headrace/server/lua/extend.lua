@@ -6,7 +6,7 @@
 -- Events: none
 begin(keys)
 local e = run_of(args[1])
-if not e or e.claim ~= args[2] then return { 0 } end
+if not e or e.claim ~= args[2] or orphaned(e.c) then return { 0 } end
 local c, ends, kind = e.c, now + tonumber(args[3]), 'l'
 local timeout = option({ o = e.opts }, 't')
 if timeout ~= -1 and c[3] + timeout + GRACE < ends then ends, kind = c[3] + timeout + GRACE, 't' end

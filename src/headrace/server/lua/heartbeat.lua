@@ -8,16 +8,17 @@ begin(keys)
 local session = args[1]
 local v = call('HMGET', K .. 'ss:' .. session, 'lease', 'dead', 'serves')
 if not v[1] or v[2] then return { 0 } end
-local deadline = tonumber(call('ZSCORE', K .. 'dl', session) or 0)
-if deadline <= now and now >= meta.grace and now - meta.seen <= meta.lease / 2 then
+local deadline, lease = tonumber(call('ZSCORE', K .. 'dl', session) or 0), tonumber(v[1])
+forgive()
+if deadline <= now and not forgiven(lease) and now - meta.seen <= lease / 2 then
   housekeep(1)
   flush(nil, true)
   return { 0 }
 end
-call('ZADD', K .. 'dl', now + tonumber(v[1]), session)
+call('ZADD', K .. 'dl', now + lease, session)
 sign_of_life()
 housekeep(1)
-if call('SCARD', K .. 'parked') > 0 then unpark(unpack_(v[3]).tasks or {}, 100) end
+if call('SCARD', K .. 'parked') > 0 then unpark(unpack_(v[3]), 100) end
 flush(nil, true)
 local reply = { 1 }
 local marks = call('EXISTS', K .. 'marks') == 1 and call('HGETALL', K .. 'marks') or {}

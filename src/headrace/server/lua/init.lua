@@ -19,6 +19,5 @@ end
 local shards = max(1, tonumber(args[1]))
 -- The sequence begins beyond all that a lost shard may have handed out, so that no generation or claim comes again.
 local first = max(0, (clock(sub(k, 1, -5)) - 1767225600000) * 10)
-call('HSET', k, 'format', FORMAT, 'shards', shards, 'epoch', args[2], 'seq', string.format('%.0f', first), 'hist', 1,
-  'lease', 10000)
+call('HSET', k, 'format', FORMAT, 'shards', shards, 'epoch', args[2], 'seq', string.format('%.0f', first), 'hist', 1)
 return { FORMAT, shards, args[2], 1 }

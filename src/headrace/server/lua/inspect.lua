@@ -2,7 +2,7 @@
 -- Flags: no-writes
 -- Keys: {tag}meta
 -- Arguments: path, status (ready, scheduled, held, running, failed, "lanes"), cursor ('' to begin), how many
--- Replies: {cursor or '' at the end, then id, time, "attempts failures stalls timeouts", record a job}
+-- Replies: {cursor or '' at the end, then id, time, "attempts failures stalls timeouts", record without payload a job}
 --   "lanes": {cursor, then the children's names}; pages by record may be short, go on until the cursor is ''
 -- Events: none
 begin(keys)
@@ -18,24 +18,29 @@ end
 local function add(id, at, rec)
   local c = counts_of(call('HGET', K .. 't:' .. queue, id))
   local i = #reply
-  reply[i + 1], reply[i + 2], reply[i + 3], reply[i + 4] = id, at, concat({ c.a, c.f, c.s, c.o }, ' '), rec
+  reply[i + 1], reply[i + 2], reply[i + 3], reply[i + 4] = id, at, concat({ c.a, c.f, c.s, c.o }, ' '),
+    sub(rec, 1, parse(rec).at - 1)
 end
 
 --- Jobs of a sorted set, by rank: lines of ready jobs and dead letters.
 local function by_rank(set, command)
   local from = tonumber(cursor ~= '' and cursor or 0)
   local list = call(command, set, from, from + n - 1, 'WITHSCORES')
+  local seen = 0
   for i = 1, #list, 2 do
-    local rec = call('HGET', K .. 'j:' .. queue, list[i])
+    if spent() then break end
+    local rec = read_record(queue, list[i])
+    seen = seen + 1
     if rec and inside(parse(rec)) then
       add(list[i], status == 'failed' and tonumber(list[i + 1]) or parse(rec).queued, rec)
     end
   end
-  if #list == 2 * n then reply[1] = string.format('%d', from + n) end
+  if #list == 2 * n or 2 * seen < #list then reply[1] = string.format('%d', from + seen) end
 end
 
 local function by_scan(hash, read)
-  local page = call('HSCAN', hash, cursor ~= '' and cursor or '0', 'COUNT', n)
+  local few = node(queue).bulky -- their records are read, or come with the page
+  local page = call('HSCAN', hash, cursor ~= '' and cursor or '0', 'COUNT', few and 1 or n)
   for i = 1, #page[2], 2 do read(page[2][i], page[2][i + 1]) end
   if page[1] ~= '0' then reply[1] = page[1] end
 end

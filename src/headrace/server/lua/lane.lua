@@ -31,7 +31,7 @@ if not s.ag then s.bt = nil end
 s.keep = not is_queue and not ask.forget and 1 or nil
 if s.c ~= n.cap then call('HINCRBY', K .. 'meta', 'capver', 1) end
 save_settings(path, s)
-if not s.rn then call('DEL', K .. 'g:' .. path) end
+if s.rn then call('PEXPIRE', K .. 'g:' .. path, s.rw + 1000) else call('DEL', K .. 'g:' .. path) end
 if ask.fh == '-' then call('HDEL', name, 'fh')
 elseif ask.fh then call('HSET', name, 'fh', next(ask.fh) and pack(ask.fh) or '') end
 nodes = {}

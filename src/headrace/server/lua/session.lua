@@ -12,13 +12,16 @@ if args[3] == 'open' then
   if #session > 255 then refuse('BAD', 'the id of a session has at most 255 bytes, not ' .. #session) end
   if call('HEXISTS', K .. 'ss:' .. session, 'dead') == 1 then refuse_dead(session) end
   local lease = tonumber(args[4])
+  if call('SISMEMBER', K .. 'sessions', session) == 1 then
+    count_lease(call('HGET', K .. 'ss:' .. session, 'lease'), -1)
+  end
+  count_lease(lease, 1)
   call('HSET', K .. 'ss:' .. session, 'lease', lease, 'serves', args[5], 'info', args[6], 'since', now)
   call('ZADD', K .. 'dl', now + lease, session)
   call('SADD', K .. 'sessions', session)
   sign_of_life()
   meta.alarm = now + lease
-  if lease > meta.lease then call('HSET', K .. 'meta', 'lease', lease) end
-  unpark(unpack_(args[5]).tasks or {}, 100)
+  unpark(unpack_(args[5]), 100)
 else
   local list, all, cursor = runs_of_session(session, 100)
   end_runs(list)
@@ -27,8 +30,11 @@ else
     local rec = call('HGET', K .. 'j:' .. run.queue, run.id)
     if rec then end_released(run, parse(rec), counts_of(call('HGET', K .. 't:' .. run.queue, run.id)), 0) end
   end
+  local v = call('HMGET', K .. 'ss:' .. session, 'lease', 'dead')
+  if v[1] and not v[2] then count_lease(v[1], -1) end
   moved = { #list, all and 0 or 1 }
   if all then
+    call('HDEL', K .. 'dead', session)
     forget_session(session)
     call('DEL', K .. 'ss:' .. session)
   else

@@ -42,11 +42,10 @@ end
 
 -- Fields of meta that only some calls need are read together, when the first of them is asked for.
 local lazy = { __index = function(m, name)
-  local v = call('HMGET', K .. 'meta', 'hist', 'trules', 'seen', 'grace', 'lease', 'hcount', 'hmax', 'capver',
-    'graces')
-  m.hist, m.trules, m.seen, m.grace = tonumber(v[1] or 1), tonumber(v[2] or 0), tonumber(v[3] or 0), tonumber(v[4] or 0)
-  m.lease, m.hcount, m.hmax = tonumber(v[5] or 10000), tonumber(v[6] or 0), tonumber(v[7] or 200000)
-  m.capver, m.graces, m.died = tonumber(v[8] or 0), tonumber(v[9] or 0), {}
+  local v = call('HMGET', K .. 'meta', 'hist', 'trules', 'seen', 'woke', 'gap', 'hcount', 'hmax', 'capver', 'graces')
+  m.hist, m.trules, m.seen = tonumber(v[1] or 1), tonumber(v[2] or 0), tonumber(v[3] or 0)
+  m.woke, m.gap, m.graces, m.died = tonumber(v[4] or 0), tonumber(v[5] or 0), tonumber(v[9] or 0), {}
+  m.hcount, m.hmax, m.capver = tonumber(v[6] or 0), tonumber(v[7] or 200000), tonumber(v[8] or 0)
   return rawget(m, name)
 end }
 
@@ -65,7 +64,7 @@ local function begin(keys, channel, number)
   end
   now = clock(K)
   seq = tonumber(m[2])
-  meta = setmetatable({ seq = seq, channel = channel, number = number, alarm = math.huge }, lazy)
+  meta = setmetatable({ seq = seq, channel = channel, number = number, alarm = math.huge, read = 0 }, lazy)
   waiting, watching = nil, nil
   -- Tables that the last call left empty serve again: making them anew costs as much as a command.
   nodes, chains = {}, {}

@@ -23,6 +23,18 @@ local NEVER_BORN = '\0\0\0\0\0\0\0\0\0\0\0\0'
 --- The twelve bytes of a record that say when its job was queued, and its generation.
 local function born_of(rec) return sub(rec, 3, 14) end
 
+-- What one call may read of records (E25): loops over many jobs stop beyond it, and go on in the next call.
+local CALL_BYTES = 1048576
+
+local function spent() return meta.read > CALL_BYTES end
+
+--- A record, counted among what this call has read.
+local function read_record(queue, id)
+  local rec = call('HGET', K .. 'j:' .. queue, id)
+  if rec then meta.read = meta.read + #rec end
+  return rec
+end
+
 --- Parse the header; options stay packed in `o` (or nil) until `option` needs them.
 local function parse(rec)
   local flags, prio, queued, gen, lane, at = struct.unpack(HEADER, rec)

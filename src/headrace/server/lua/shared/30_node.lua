@@ -3,8 +3,8 @@
 -- n:<path>  hash: s settings (msgpack, below), k number of children, e 1 (it exists), v "level turn" where the last
 --           entry of its index left,
 --           t and o: "level turn" of the node, and of its own jobs beside children, kept while out of the index,
---           counters d h f p of it and what is below, x units of live claims likewise, r ready jobs below it
---           (its own are in z:),
+--           counters d h f p of it and what is below, x units of live claims likewise, m running jobs less those
+--           units (claims of several), r ready jobs below it (its own are in z:),
 --           fh options of failure jobs (queues)
 -- settings  c cap, rn/rw rate and window, p priority, w weight, q quantum, nb not before, pa/bl pause and block,
 --           ag/bt aging and birth, big 1 (queues: see mark_bulky), keep 1 (made by hand: stays while empty)
@@ -35,6 +35,10 @@ end
 local function save_settings(path, s)
   if next(s) then call('HSET', K .. 'n:' .. path, 's', pack(s)) else call('HDEL', K .. 'n:' .. path, 's') end
 end
+
+--- A queue that has seen a record beyond this is marked, for good: its claims count bytes, to stay within 1 MiB a
+-- call (E25). Whatever writes a record marks.
+local BULKY = 10000
 
 --- Aging counts times from the queue's birth, so that scores stay small; an idle queue is born again.
 local function rejuvenate(n)
@@ -81,6 +85,16 @@ local function ensure(path)
       if p.k == 1 then dirty[parent] = true end
     end
   end
+end
+
+local function mark_bulky(queue, rec)
+  if #rec <= BULKY then return end
+  local n = node(queue)
+  if n.bulky then return end
+  n.settings = n.settings or {}
+  n.bulky, n.settings.big = true, 1
+  ensure(queue)
+  save_settings(queue, n.settings)
 end
 
 --- Units of claims start under a path whose nodes are loaded: counted at each of its levels.

@@ -41,19 +41,21 @@ local function pass_on(queues)
   end
 end
 
---- The next moment at which time alone makes work: a schedule, a rate, a rule's end, a deadline.
+--- The shortest lease of a live session; nil when there is none.
+local function shortest_lease()
+  local least
+  for _, lease in ipairs(call('HKEYS', K .. 'leases')) do least = min(tonumber(lease), least or math.huge) end
+  return least
+end
+
+--- The next moment at which time alone makes work: a schedule, a rate, a rule's end, a deadline; now while there are
+-- dead sessions whose jobs are to go back.
 local function next_due()
+  if call('EXISTS', K .. 'dead') == 1 then return now end
   local at = math.huge
   for _, index in ipairs({ 'due', 'timers', 'dl' }) do
     local e = call('ZRANGE', K .. index, 0, 0, 'WITHSCORES')
-    if e[1] then
-      local t = tonumber(e[2])
-      if index == 'dl' and t <= now and meta.grace > now then -- sessions that have grace; leases by hand have none
-        e = call('ZRANGEBYSCORE', K .. 'dl', '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-        t = min(meta.grace, tonumber(e[2] or math.huge))
-      end
-      at = min(at, t)
-    end
+    if e[1] then at = min(at, tonumber(e[2])) end
   end
   return at
 end

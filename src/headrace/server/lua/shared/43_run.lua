@@ -72,6 +72,14 @@ local function run_of(key)
   return r and own(open_entry(r))
 end
 
+--- Whether the session that a run belongs to is dead: its writes are refused, also before its runs are moved (E12).
+local function orphaned(common)
+  local session = common[1]
+  if session == '' then return false end
+  if meta.died[session] == nil then meta.died[session] = call('HEXISTS', K .. 'ss:' .. session, 'dead') == 1 end
+  return meta.died[session]
+end
+
 --- Units that a run which ends gives back: a claim's are free with its last member.
 local function units_freed(run)
   local c = run.e.c
@@ -102,19 +110,22 @@ end
 local function end_runs(list)
   if not list[1] then return end
   local marks, reports = call('HLEN', K .. 'marks'), call('HLEN', K .. 'pr')
-  local keys, paths, caps, deadlines = {}, {}, {}, {}
+  local keys, paths, more, caps, deadlines = {}, {}, {}, {}, {}
   for i = 1, #list do
     local run = list[i]
     local c = run.e.c
     keys[i] = run.key
     if c[4] ~= 0 then deadlines[#deadlines + 1] = run.key end
     local path = c[2]
-    paths[path] = (paths[path] or 0) + units_freed(run)
+    local freed = units_freed(run)
+    paths[path] = (paths[path] or 0) + freed
+    if freed ~= 1 then more[path] = (more[path] or 0) + freed - 1 end
     if caps[path] == nil then caps[path] = c[8] elseif caps[path] ~= c[8] then caps[path] = -1 end
   end
   many('HDEL', K .. 'run', keys)
   many('ZREM', K .. 'dl', deadlines)
   for path, units in pairs(paths) do free_units(path, units, caps[path]) end
+  for path, by in pairs(more) do count(path, 'm', by) end
   if marks > 0 then many('HDEL', K .. 'marks', keys) end
   if reports > 0 then many('HDEL', K .. 'pr', keys) end
 end
@@ -126,6 +137,7 @@ local function return_start(e, id)
     if node(c[i]).rn then
       call('ZREM', K .. 'g:' .. c[i], own(e).claim .. ' ' .. id)
       dirty[c[i]] = true
+      wake_later(c[1], 1)
     end
   end
 end

@@ -5,6 +5,10 @@
 --   length(1) note
 -- `events` gathers the pieces of all events of a call; they are put together once, by `flush`.
 
+local event, event_waiting, write_history
+
+do -- a chunk of Lua has at most 200 locals: the others are of this file only
+
 local HISTORY_SCHEMA = 1
 
 local PIECES = 5
@@ -18,7 +22,7 @@ local function length_of(text)
 end
 
 --- One attempt that ended; `run` has key and e.
-local function event(kind, run, note, size_out)
+function event(kind, run, note, size_out)
   if meta.hist == 0 then return end
   local raw, key, n = run.e.raw, run.key, #events
   note, size_out = note and sub(note, 1, 255) or '', size_out or 0
@@ -31,7 +35,7 @@ local function event(kind, run, note, size_out)
 end
 
 --- An end without an attempt (a waiting job was cancelled).
-local function event_waiting(kind, queue, id, job, note)
+function event_waiting(kind, queue, id, job, note)
   if meta.hist == 0 then return end
   local common = common_of('', path_of(queue, job.lane), 0, 0, '-', 0, 1, -1)
   local raw = entry_of(string.rep(' ', CLAIM), common, 0, 0, born_of(job.rec), #job.rec - job.at)
@@ -51,7 +55,7 @@ local function trim_history()
 end
 
 --- Append the events of this call; `set` gets the fields of meta that changed.
-local function write_history(set)
+function write_history(set)
   local n = #events / PIECES
   meta.hcount = meta.hcount + n
   if meta.hcount > meta.hmax then
@@ -66,4 +70,6 @@ local function write_history(set)
   call('XADD', K .. 'hist', '*', 'v', HISTORY_SCHEMA, 'n', n, 'e', concat(events))
   set[#set + 1] = 'hcount'
   set[#set + 1] = meta.hcount
+end
+
 end

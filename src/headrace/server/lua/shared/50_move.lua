@@ -25,11 +25,14 @@ local function put_job(queue, id, job, at, score)
   put_ready(queue, id, path, score or job_score(node(queue), job.prio))
 end
 
---- Put a job where it waits for somebody who knows its task, with the place in line that it will have then.
+--- Where jobs of a queue wait for somebody who knows their task (p:<queue>/<task>; without a task: '').
+local function parking(queue, job) return queue .. '/' .. (option(job, 'n') or '') end
+
+--- Put a job there, with the place in line that it will have then.
 local function put_parked(queue, id, job, score)
-  local task = option(job, 'n') or ''
-  call('ZADD', K .. 'p:' .. task, score, queue .. '/' .. id)
-  call('SADD', K .. 'parked', task)
+  local name = parking(queue, job)
+  call('ZADD', K .. 'p:' .. name, score, id)
+  call('SADD', K .. 'parked', name)
   count(path_of(queue, job.lane), 'p', 1)
 end
 
@@ -47,11 +50,11 @@ local function take_waiting(queue, id, job)
     idle[path] = true
     return 'd'
   end
-  local task = option(job, 'n') or ''
-  if call('ZREM', K .. 'p:' .. task, key) == 1 then
+  local name = parking(queue, job)
+  if call('ZREM', K .. 'p:' .. name, id) == 1 then
     count(path, 'p', -1)
     idle[path] = true
-    if call('EXISTS', K .. 'p:' .. task) == 0 then call('SREM', K .. 'parked', task) end
+    if call('EXISTS', K .. 'p:' .. name) == 0 then call('SREM', K .. 'parked', name) end
     return 'p'
   end
   return nil
@@ -109,7 +112,7 @@ local function store_outcome(queue, id, job, status, body)
   if keep == -1 or unique == -1 then keep = -1 else keep = max(keep, unique, watched() and 60000 or 0) end
   if keep ~= 0 then
     local name = K .. 'r:' .. key
-    local free_at = unique == -1 and -1 or unique > 0 and now + unique or 0
+    local free_at = status == 'f' and 0 or unique == -1 and -1 or unique > 0 and now + unique or 0 -- failed: free
     local value = concat({ status, string.format('%.0f %.0f %.0f', job.gen, now, free_at), body }, ' ')
     local old = call('SET', name, value, 'GET', unpack(keep == -1 and {} or { 'PX', keep }))
     if old then
@@ -138,13 +141,29 @@ local function release_held(queue, id)
   return true
 end
 
+--- A dead letter makes way for a new job of its id: whoever has a handle of that generation still learns its end.
+local function outlive(queue, id, job)
+  local error = call('HGET', K .. 'e:' .. queue, id) or ''
+  local name = string.format('%sr:%s/%s\n%.0f', K, queue, id, job.gen)
+  call('SET', name, string.format('f %.0f %.0f 0 ', job.gen, now) .. error, 'PX', ANSWER_MS)
+end
+
+--- A new job takes an id that has an outcome: the outcome stays that of its generation, and is not the latest any more.
+local function step_aside(queue, id)
+  local name = K .. 'r:' .. queue .. '/' .. id
+  local gen = string.match(call('GET', name) or '', '^%a (%d+) ')
+  if gen then call('RENAME', name, name .. '\n' .. gen) end
+end
+
 --- The id for a failure job: the job's own; one that waits or failed there makes way, one that runs is let be.
 local function failure_id(target, id, gen)
   while true do
     local old = call('HGET', K .. 'j:' .. target, id)
     if not old then return id end
     local job = parse(old)
-    if take_waiting(target, id, job) or take_failed(target, id, job) then
+    local dead = take_failed(target, id, job)
+    if dead then outlive(target, id, job) end
+    if dead or take_waiting(target, id, job) then
       forget_job(target, id)
       return id
     end
@@ -164,6 +183,7 @@ local function enqueue_failure(queue, id, job, counts, error)
   id = failure_id(target, id, job.gen)
   local opts = blob ~= '' and blob or nil
   local rec = record_of(50, now, next_seq(), '', opts, payload)
+  mark_bulky(target, rec)
   call('HSET', K .. 'j:' .. target, id, rec)
   put_job(target, id, parse(rec))
 end

@@ -4,14 +4,21 @@
 --   at ms or 0, delay ms or 0; opts a map of options; d update data (1/0); a update run_at (0 no, 1 yes,
 --   2 if later, 3 if earlier); c reset counts (1/0); letters: options to take over ('p' priority, 'l' lane, ...)
 
+local read_head, decode_head, hold, update_waiting, absorb_held
+
+do -- a chunk of Lua has at most 200 locals: the others are of this file only
+
 --- Heads recur from call to call, and decoding one costs as much as two commands: a thousand are kept.
 local heads, heads_kept = {}, 0
 
-local function read_head(head)
+function read_head(head)
   local h = heads[head]
   if h then return h end
   local v = head ~= '' and unpack_(head) or {}
   local opts = v[5]
+  if type(opts) == 'table' and #pack(opts) > 4096 then
+    refuse('OPTION', 'the options of a job have at most 4,096 bytes')
+  end
   h = { lane = v[1] or '', prio = v[2] or 50, at = v[3] or 0, delay = v[4] or 0,
     opts = type(opts) == 'table' and next(opts) and pack(opts) or nil, d = v[6] or 1, a = v[7] or 1,
     c = v[8] or v[6] or 1, letters = v[9] or '' }
@@ -21,7 +28,7 @@ local function read_head(head)
 end
 
 --- A head as one call asks for it: a delay counts from now.
-local function decode_head(head)
+function decode_head(head)
   local h = read_head(head)
   return { lane = h.lane, prio = h.prio, at = h.delay > 0 and now + h.delay or h.at, opts = h.opts, d = h.d, a = h.a,
     c = h.c, letters = h.letters }
@@ -63,8 +70,9 @@ local function merged_flags(old, new)
 end
 
 --- The id is running: keep the new one as its held twin, or merge it into the twin that is held already.
-local function hold(queue, id, rec, ask)
+function hold(queue, id, rec, ask)
   local h = call('HGET', K .. 'h:' .. queue, id)
+  mark_bulky(queue, rec)
   if not h then
     local twin = { rec = rec, at = ask.at, d = ask.d, a = ask.a, c = ask.c, letters = ask.letters }
     call('HSET', K .. 'h:' .. queue, id, pack(twin))
@@ -88,12 +96,13 @@ local function hold(queue, id, rec, ask)
 end
 
 --- The id waits (ready, scheduled or parked): change it by the flags. It keeps its place in line when it can.
-local function update_waiting(queue, id, old, rec, ask)
+function update_waiting(queue, id, old, rec, ask)
   local path = path_of(queue, old.lane)
   local was_at = tonumber(call('ZSCORE', K .. 'due', queue .. '/' .. id) or 0)
   local score = call('ZSCORE', K .. 'z:' .. path, id)
   local new = parse(merged_record(old, parse(rec), ask))
   local at = merged_time(was_at, ask.at, ask.a)
+  mark_bulky(queue, new.rec)
   call('HSET', K .. 'j:' .. queue, id, new.rec)
   if ask.c == 1 then
     call('HDEL', K .. 't:' .. queue, id)
@@ -101,8 +110,7 @@ local function update_waiting(queue, id, old, rec, ask)
   end
   local stays = new.lane == old.lane and new.prio == old.prio
   if score and stays and at <= now then return old.gen end
-  local with_task = K .. 'p:' .. (option(new, 'n') or '')
-  if not score and stays and at <= now and call('ZSCORE', with_task, queue .. '/' .. id) then
+  if not score and stays and at <= now and call('ZSCORE', K .. 'p:' .. parking(queue, new), id) then
     return old.gen
   end
   take_waiting(queue, id, old)
@@ -111,7 +119,7 @@ local function update_waiting(queue, id, old, rec, ask)
 end
 
 --- A run of the id ended without ending the job: lay the held twin over it. Answers the job and its time.
-local function absorb_held(queue, id, job, counts, at)
+function absorb_held(queue, id, job, counts, at)
   local h = call('HGET', K .. 'h:' .. queue, id)
   if not h then return job, at end
   call('HDEL', K .. 'h:' .. queue, id)
@@ -132,4 +140,6 @@ local function absorb_held(queue, id, job, counts, at)
   end
   call('HSET', K .. 'j:' .. queue, id, rec)
   return parse(rec), merged_time(at, twin.at, twin.a)
+end
+
 end

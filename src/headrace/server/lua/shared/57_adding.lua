@@ -1,17 +1,5 @@
 -- Adding new jobs of one queue: gathered first, then written with as few commands as there are lanes.
 
---- A queue that has seen a payload beyond this is marked: its claims count bytes, to stay within 1 MiB a call (E25).
-local BULKY = 10000
-
-local function mark_bulky(queue)
-  local n = node(queue)
-  if n.bulky then return end
-  n.settings = n.settings or {}
-  n.bulky, n.settings.big = true, 1
-  ensure(queue)
-  save_settings(queue, n.settings)
-end
-
 --- `heads` holds the score of each lane's first job, read before: only a job that goes before it moves the lane.
 local function new_batch(queue, heads)
   return { queue = queue, heads = heads, records = {}, ready = {} }
@@ -22,7 +10,7 @@ local function add_to_batch(batch, id, rec, ask, i)
   local records = batch.records
   local at = #records
   records[at + 1], records[at + 2] = id, rec
-  if #rec > BULKY then mark_bulky(batch.queue) end
+  mark_bulky(batch.queue, rec)
   ensure(path)
   if ask.at > now then return put_due(batch.queue, id, path, ask.at) end
   local list = batch.ready[path]
@@ -30,7 +18,7 @@ local function add_to_batch(batch, id, rec, ask, i)
     list = {}
     batch.ready[path] = list
   end
-  local score = job_score(node(batch.queue), ask.prio, i)
+  local score = job_score(node(batch.queue), ask.prio, i - 1)
   at = #list
   list[at + 1], list[at + 2] = score, id
   if score < batch.heads[path] then dirty[path] = true end

@@ -1,12 +1,13 @@
 -- What becomes of a job whose run ended: back in line, failed, cancelled, done.
 
 local STALL, TIMEOUT = 's', 'o'
+local LONGEST_WAIT = 31536000000 -- a year, where the options name no bound
 
 --- Exponential backoff between the bounds, with jitter drawn from what differs between jobs that fail together.
 local function backoff(job, failures)
   local low, high = option(job, 'b'), option(job, 'x')
   local wait = low * 2 ^ min(failures - 1, 40)
-  if high ~= -1 then wait = min(wait, high) end
+  wait = min(wait, high ~= -1 and high or LONGEST_WAIT)
   local spread = (job.gen * 7919 + now * 104729) % 1000 / 1000
   return floor(max(low, wait * (0.75 + 0.25 * spread)))
 end
@@ -67,50 +68,4 @@ local function end_parked(run, job, counts)
   if at > now then put_job(run.queue, run.id, new, at)
   else put_parked(run.queue, run.id, new, new == job and run.e.score or job_score(node(run.queue), new.prio)) end
   return 'P'
-end
-
---- Until when rules stop a task (E21): nil when none does, infinity when nothing but a person ends it.
-local function task_stopped(task)
-  local rule = meta.trules > 0 and call('HGET', K .. 'rules', task)
-  if not rule then return nil end
-  rule = unpack_(rule)
-  local p, b = rule_active(rule.p), rule_active(rule.b)
-  if not (p or b) then return nil end
-  if (p and p.until_ == 0) or (b and b.until_ == 0) then return math.huge end
-  return max(p and p.until_ or 0, b and b.until_ or 0)
-end
-
---- Parked jobs of these tasks come back, at most `limit`.
-local function unpark(tasks, limit)
-  if call('SCARD', K .. 'parked') == 0 then return end
-  for i = 1, #tasks do
-    local name = K .. 'p:' .. tasks[i]
-    local list = task_stopped(tasks[i]) and {} or call('ZRANGE', name, 0, limit - 1, 'WITHSCORES')
-    for j = 1, #list, 2 do
-      local queue, id = split(list[j])
-      local rec = call('HGET', K .. 'j:' .. queue, id)
-      call('ZREM', name, list[j])
-      if rec then
-        local job = parse(rec)
-        count(path_of(queue, job.lane), 'p', -1)
-        put_job(queue, id, job, 0, tonumber(list[j + 1]))
-      end
-    end
-    limit = limit - #list / 2
-    if call('EXISTS', name) == 0 then call('SREM', K .. 'parked', tasks[i]) end
-    if limit <= 0 then return end
-  end
-end
-
---- The rules of a task changed, or ended. What is parked with it comes back, some now, the rest by a timer
--- (`left` counts them down); while it is stopped, the timer is set to when that ends.
-local function resume_task(task, left)
-  local ends, timer = task_stopped(task), '\t0\t' .. task
-  if ends then return ends < math.huge and set_timer(timer, ends) end
-  if left == 0 then
-    call('ZREM', K .. 'timers', timer)
-    left = call('ZCARD', K .. 'p:' .. task)
-  end
-  unpark({ task }, 200)
-  if left > 200 then set_timer(string.format('\t%d\t', left - 200) .. task, now) end
 end

@@ -1,24 +1,30 @@
 -- What time alone does, moved along by claims and heartbeats in bounded steps: schedules, lane timers,
 -- deadlines, dead sessions, expired dead letters, forgotten lanes.
 
-local runs_of_session, forget_session, sign_of_life, housekeep
+-- dead    session whose lease ran out -> the lap of the walk through `run` after which all its runs have gone back
+-- leases  lease ms -> live sessions that have it
+-- meta    walk and laps: how far the walk is; woke and gap: when the shard last heard of workers again, after how long
+
+local runs_of_session, forget_session, count_lease, sign_of_life, forgive, forgiven, housekeep
 
 do -- a chunk of Lua has at most 200 locals: the others are of this file only
 
 local function promote(limit)
   local due = call('ZRANGEBYSCORE', K .. 'due', '-inf', now, 'LIMIT', 0, limit)
-  if not due[1] then return end
-  many('ZREM', K .. 'due', due)
+  local done = {}
   for i = 1, #due do
+    if spent() then break end
     local queue, id = split(due[i])
-    local rec = call('HGET', K .. 'j:' .. queue, id)
+    local rec = read_record(queue, id)
+    done[i] = due[i]
     if rec then
       local job = parse(rec)
       local path = path_of(queue, job.lane)
       count(path, 'd', -1)
-      put_ready(queue, id, path, job_score(node(queue), job.prio, i))
+      put_ready(queue, id, path, job_score(node(queue), job.prio, i - 1))
     end
   end
+  many('ZREM', K .. 'due', done)
 end
 
 local function fire_timers()
@@ -54,7 +60,7 @@ local function reap_runs(list, field)
     local run = list[i]
     local rec = call('HGET', K .. 'j:' .. run.queue, run.id)
     if rec then
-      local kind = field or (run.e.c[5] == 't' and TIMEOUT or STALL)
+      local kind = field or (run.e.c[5] == 't' and not orphaned(run.e.c) and TIMEOUT or STALL)
       local note = kind == TIMEOUT and 'TimeoutError' or 'StallError'
       local text = kind == TIMEOUT and 'the attempt ran past its timeout'
         or 'the worker stopped without a word, or its lease ran out'
@@ -64,28 +70,60 @@ local function reap_runs(list, field)
   end
 end
 
---- Up to `limit` of a session's runs, found by walking the index of runs from where the last call stopped.
--- Answers them, and whether all have been seen.
-function runs_of_session(session, limit)
-  local cursor, list = call('HGET', K .. 'ss:' .. session, 'cursor') or '0', {}
+--- As many of these runs as one call may move: the records of their jobs will be read. At least one.
+local function affordable(list)
+  local few = {}
+  for i = 1, #list do
+    if i > 1 and spent() then break end
+    meta.read = meta.read + own(list[i].e).size
+    few[i] = list[i]
+  end
+  return few
+end
+
+--- Those runs of a page of the index that are of the sessions in `wanted`.
+local function runs_in(page, wanted)
+  local found = {}
+  for i = 1, #page, 2 do
+    local e = open_entry(page[i + 1])
+    if wanted[e.c[1]] then
+      local queue, id = split(page[i])
+      found[#found + 1] = { key = page[i], queue = queue, id = id, e = own(e) }
+    end
+  end
+  return found
+end
+
+--- Walk the index of runs from a cursor on, ten pages at most, and gather up to `limit` runs of the sessions in
+-- `wanted`. Answers them, where to go on, and whether the end was reached.
+local function walk_runs(wanted, cursor, limit)
+  local list = {}
   for _ = 1, 10 do
     local page = call('HSCAN', K .. 'run', cursor, 'COUNT', 100)
-    local found = {}
-    for i = 1, #page[2], 2 do
-      local e = open_entry(page[2][i + 1])
-      if e.c[1] == session then
-        local queue, id = split(page[2][i])
-        found[#found + 1] = { key = page[2][i], queue = queue, id = id, e = own(e) }
-      end
-    end
+    local found = runs_in(page[2], wanted)
     for i = 1, #found do
-      if #list == limit then return list, false, cursor end
+      if #list == limit then return list, cursor, false end -- this page again
       list[#list + 1] = found[i]
     end
     cursor = page[1]
-    if cursor == '0' then return list, true, cursor end
+    if cursor == '0' then return list, cursor, true end
   end
-  return list, false, cursor
+  return list, cursor, false
+end
+
+--- Up to `limit` runs of a session that closes, from where its last call stopped; answers them, whether all have been
+-- seen, and where to go on.
+function runs_of_session(session, limit)
+  local cursor = call('HGET', K .. 'ss:' .. session, 'cursor') or '0'
+  local list, reached, ended = walk_runs({ [session] = true }, cursor, limit)
+  local few = affordable(list)
+  if #few < #list then return few, false, cursor end
+  return list, ended, reached
+end
+
+--- One more session has this lease, or (-1) one less.
+function count_lease(lease, by)
+  if call('HINCRBY', K .. 'leases', lease, by) <= 0 then call('HDEL', K .. 'leases', lease) end
 end
 
 function forget_session(session)
@@ -95,22 +133,56 @@ function forget_session(session)
   call('PEXPIRE', K .. 'ss:' .. session, ANSWER_MS)
 end
 
---- A session whose lease ran out is dead from the first touch on; at most `limit` of its jobs move a call.
-local function reap_session(session, limit)
+--- A session whose lease ran out is dead from the first touch on; its runs are moved by the next walks.
+local function let_die(session, laps)
   call('HSET', K .. 'ss:' .. session, 'dead', now)
+  call('ZREM', K .. 'dl', session)
+  call('HSET', K .. 'dead', session, laps)
   meta.died[session] = true
-  local list, all, cursor = runs_of_session(session, limit)
-  reap_runs(list, STALL)
-  if all then forget_session(session) else call('HSET', K .. 'ss:' .. session, 'cursor', cursor) end
-  return #list
+end
+
+--- Move up to `limit` jobs of dead sessions, found by one walk for all of them. A session that died while a lap was
+-- under way is done with when the next lap ends.
+local function reap_dead(limit)
+  local dead = call('HGETALL', K .. 'dead')
+  if not dead[1] then return end
+  local wanted = {}
+  for i = 1, #dead, 2 do wanted[dead[i]] = tonumber(dead[i + 1]) end
+  local v = call('HMGET', K .. 'meta', 'walk', 'laps')
+  local cursor, laps = v[1] or '0', tonumber(v[2] or 0)
+  local list, reached, ended = walk_runs(wanted, cursor, limit)
+  local few = affordable(list)
+  if #few < #list then reached, ended = cursor, false end
+  reap_runs(few, STALL)
+  if ended then
+    laps = laps + 1
+    for session, lap in pairs(wanted) do
+      if lap <= laps then
+        call('HDEL', K .. 'dead', session)
+        forget_session(session)
+      end
+    end
+  end
+  if call('EXISTS', K .. 'dead') == 1 then call('HSET', K .. 'meta', 'walk', reached, 'laps', laps)
+  else call('HDEL', K .. 'meta', 'walk', 'laps') end
 end
 
 --- After a silence of half a lease (a stall, a restart, a failover) sessions get one full lease to come back (E12).
 -- Twice in a row at most while no session beats: or whoever looks in now and then would keep the dead alive for ever.
-local function forgive()
-  if now - meta.seen <= meta.lease / 2 or meta.seen == 0 or meta.graces == 2 then return end
-  meta.grace, meta.graces = now + meta.lease, meta.graces + 1
-  call('HSET', K .. 'meta', 'grace', meta.grace, 'graces', meta.graces)
+-- A short silence does not take from a long one what it gives.
+function forgive()
+  local silence = now - meta.seen
+  if meta.seen == 0 or silence < 10 or meta.graces == 2 then return end
+  local least = shortest_lease()
+  if not least or silence <= least / 2 or (silence < meta.gap and now < meta.woke + 2 * meta.gap) then return end
+  meta.woke, meta.gap, meta.graces = now, silence, meta.graces + 1
+  call('HSET', K .. 'meta', 'woke', now, 'gap', silence, 'graces', meta.graces)
+end
+
+--- Until when a session that is late may come back, because the silence was perhaps none of its fault; or nil.
+function forgiven(lease)
+  local ends = meta.woke + lease
+  return meta.gap > lease / 2 and now < ends and ends or nil
 end
 
 --- A session lives: the next silences are again no fault of sessions.
@@ -120,21 +192,45 @@ function sign_of_life()
   call('HDEL', K .. 'meta', 'graces')
 end
 
+--- Sessions past their deadline, those that are not forgiven: dead.
+local function reap_sessions(late)
+  local laps
+  for i = 1, #late do
+    local s = call('HMGET', K .. 'ss:' .. late[i], 'lease', 'dead')
+    local lease = tonumber(s[1] or 0)
+    local ends = forgiven(lease)
+    if ends then call('ZADD', K .. 'dl', ends, late[i])
+    else
+      if not laps then
+        local v = call('HMGET', K .. 'meta', 'walk', 'laps')
+        laps = tonumber(v[2] or 0) + ((v[1] or '0') == '0' and 1 or 2)
+      end
+      if s[1] and not s[2] then count_lease(lease, -1) end
+      let_die(late[i], laps)
+    end
+  end
+end
+
 --- Everything past its deadline, at most `limit` jobs.
 local function reap(limit)
   forgive()
   local late = call('ZRANGEBYSCORE', K .. 'dl', '-inf', now, 'LIMIT', 0, limit)
-  local jobs, moved = {}, 0
+  local jobs, sessions = {}, {}
   for i = 1, #late do
-    if find(late[i], '/', 1, true) then jobs[#jobs + 1] = late[i]
-    elseif now >= meta.grace and moved < limit then moved = moved + reap_session(late[i], limit - moved) end
+    if find(late[i], '/', 1, true) then jobs[#jobs + 1] = late[i] else sessions[#sessions + 1] = late[i] end
   end
+  reap_sessions(sessions)
   if jobs[1] then
-    call('ZREM', K .. 'dl', unpack(jobs))
-    moved = moved + #jobs
-    reap_runs(runs_of(jobs))
+    local runs = runs_of(jobs)
+    local few = affordable(runs)
+    local left = {}
+    for i = #few + 1, #runs do left[runs[i].key] = true end
+    for i = 1, #jobs do
+      if not left[jobs[i]] then call('ZREM', K .. 'dl', jobs[i]) end
+    end
+    reap_runs(few)
   end
-  return moved
+  if #jobs < limit then reap_dead(limit - #jobs) end
 end
 
 local function forget_lane(path)

@@ -85,13 +85,11 @@ local function turn_limit(steps, wanted)
   return limit, level
 end
 
-local CLAIM_BYTES = 1048576
-
 --- How many of these jobs (ids and scores) fit into what one call may carry; at least the first of the call.
 local function fitting(spec, queue, jobs, k)
   for i = 1, k do
     local size = call('HSTRLEN', K .. 'j:' .. queue, jobs[2 * i - 1])
-    if spec.bytes + size > CLAIM_BYTES and spec.bytes > 0 then
+    if spec.bytes + size > CALL_BYTES and spec.bytes > 0 then
       spec.full = true
       return i - 1
     end
@@ -225,6 +223,7 @@ function take_turn(spec, left, taken)
   local ids = {}
   for i = 1, k do ids[i] = jobs[2 * i - 1] end
   take_units(path, group and units or k)
+  if group then count(path, 'm', k - units) end
   count(path, 'r', -k)
   local turn = { queue = last.node.queue.path, path = path, ids = ids, jobs = jobs, first = next_seq(group and 1 or k),
     group = group, units = units, uncapped = meta.capver }

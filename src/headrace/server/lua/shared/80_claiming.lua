@@ -142,11 +142,11 @@ local function claim_jobs(spec)
     record_turns(spec, queue, of_queue, reply, list)
   end
   settle_dirty() -- a rate that was spent sets a timer
-  local due = spec.sifted < SIFTED and next_due() or now
+  -- Cut short by its bounds: there may be more, so it is to be asked for at once.
+  local due = (spec.full or spec.sifted >= SIFTED) and now or next_due()
   -- A wait of half a lease would pass for a silence of the server (`forgive`).
-  if #list == 0 and spec.wait > 0 and call('EXISTS', K .. 'sessions') == 1 then
-    due = min(due, now + floor(meta.lease * 0.4))
-  end
+  local lease = #list == 0 and spec.wait > 0 and shortest_lease()
+  if lease then due = min(due, now + floor(lease * 0.4)) end
   if due < math.huge then reply[1] = max(0, due - now) end
   if #list == 0 and spec.wait > 0 then
     register_waiter(spec, due)
@@ -183,10 +183,12 @@ local function spec_of(args, at, session)
   return spec
 end
 
---- What comes before taking: time does its part, and what was parked for want of this session comes back.
+--- What comes before taking: time does its part, and what was parked for want of this session comes back; who
+-- leases by hand needs no handler, and takes what has no task.
 local function prepare(spec)
-  if spec.serves and call('SCARD', K .. 'parked') > 0 then
-    unpark(unpack_(spec.serves).tasks or {}, max(100, 2 * spec.n))
+  if call('SCARD', K .. 'parked') > 0 then
+    local by_hand = { tasks = { '' }, queues = spec.queues ~= '*' and spec.queues or nil }
+    unpark(spec.serves and unpack_(spec.serves) or by_hand, max(100, 2 * spec.n))
   end
   housekeep(spec.n)
   settle_dirty()

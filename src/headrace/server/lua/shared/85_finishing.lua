@@ -99,9 +99,10 @@ function finish_items(args, first, n)
   local entries = hmget(K .. 'run', keys)
   for i = 1, n do
     local at, key, raw = first + 4 * (i - 1), keys[i], entries[i]
-    if raw and sub(raw, 1, CLAIM) == args[at + 1] and not seen[key] then
+    local common, own_at
+    if raw and sub(raw, 1, CLAIM) == args[at + 1] and not seen[key] then common, own_at = common_in(raw) end
+    if common and not orphaned(common) then
       seen[key] = true
-      local common, own_at = common_in(raw)
       local queue = chain(common[2])[1]
       -- All fields at once: a table that grows is made anew each time it does.
       local run = { key = key, queue = queue, id = sub(key, #queue + 2), raw = raw, c = common, at = own_at,

@@ -9,8 +9,7 @@ local function place_of(queue, id, job)
   if due then return 'scheduled', tonumber(due) end
   local failed = call('ZSCORE', K .. 'f:' .. queue, id)
   if failed then return 'failed', tonumber(failed) end
-  local task = option(job, 'n') or ''
-  if call('ZSCORE', K .. 'p:' .. task, key) then return 'ready', job.queued, nil, task end
+  if call('ZSCORE', K .. 'p:' .. parking(queue, job), id) then return 'ready', job.queued, nil, true end
   if call('ZSCORE', K .. 'z:' .. path_of(queue, job.lane), id) then return 'ready', job.queued end
   return 'stranded', job.queued
 end
@@ -38,21 +37,25 @@ local function look_at(queue, id, gen, hops)
   local twin = held and unpack_(held)
   if twin and gen > 0 then
     local job = parse(twin.rec)
-    if job.gen == gen then return { 'held', gen, twin.rec, '', twin.at, '', '', 0, '', '' } end
+    if job.gen == gen then return { 'held', gen, twin.rec, '', twin.at, '', '', 0, '', '', 0 } end
   end
   local rec = call('HGET', K .. 'j:' .. queue, id)
   if rec then
     local job = parse(rec)
     if gen == 0 or job.gen == gen then
-      local status, at, e, task = place_of(queue, id, job)
+      local status, at, e, parked = place_of(queue, id, job)
       local c = counts_of(call('HGET', K .. 't:' .. queue, id))
       local counts = concat({ e and e.attempt or c.a, c.f, c.s, c.o }, ' ')
       return { status, job.gen, rec, counts, at, call('HGET', K .. 'e:' .. queue, id) or '',
-        call('HGET', K .. 'pr', key) or '', held and 1 or 0, c.c or '', e and e.c[1] or task or '' }
+        call('HGET', K .. 'pr', key) or '', held and 1 or 0, c.c or '',
+        e and e.c[1] or parked and option(job, 'n') or '', parked and 1 or 0 }
     end
   end
   local status, g, at, body = outcome_of(key, gen)
-  if status == 'merged' and (hops or 0) < 8 then return look_at(queue, id, g, (hops or 0) + 1) end
-  if not status then return { '', 0, '', '', 0, '', '', held and 1 or 0, '', '' } end
-  return { status, g, '', '', at, body, '', held and 1 or 0, '', '' }
+  if status == 'merged' then
+    if (hops or 0) < 100 then return look_at(queue, id, g, (hops or 0) + 1) end
+    status = nil -- merged so often that nobody keeps up
+  end
+  if not status then return { '', 0, '', '', 0, '', '', held and 1 or 0, '', '', 0 } end
+  return { status, g, '', '', at, body, '', held and 1 or 0, '', '', 0 }
 end
