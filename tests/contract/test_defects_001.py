@@ -82,7 +82,8 @@ def test_only_who_holds_the_claim_can_complete(app: Headrace) -> None:
     def forged(claim_id: bytes) -> Claim:
         real: Claim = plain(claim)
         own: Claimed = real._claimed  # pyright: ignore[reportPrivateUsage]
-        return Claim(real.engine, own._replace(claim=claim_id), real.deadline)
+        other = Claimed(own.key, claim_id, own.counts, own.record, own.shard)
+        return Claim(real.engine, other, real.deadline)
 
     real_id = claim.claim_id.encode()
     for guess in (b"", b"x" * 27, real_id[:-1] + b"?", real_id[::-1], real_id[:16]):
