@@ -19,61 +19,89 @@ Taken: TypeAlias = list[tuple[float, Claimed]]
 
 def lease(engine: Engine, want: Want, shards: Sequence[int], ends: float | None) -> Steps[Taken]:
     """Claim until there is something or the time is up; the jobs, each with the time when it was asked for."""
-    held: list[Claimed] = []
+    hand = _Hand(engine, want, shards)
     try:
-        return (yield from _patiently(engine, want, shards, ends, held))
-    except (HeadraceError, GeneratorExit):
+        taken = yield from hand.patiently(ends)
+        yield from hand.leave()
+        return taken
+    except GeneratorExit:
         raise
-    except BaseException:  # cancelled, or interrupted: what we hold, and what was to wake us, is for others
+    except BaseException:  # failed, cancelled, or interrupted: what we hold, and what was to wake us, is for others
         with suppress(HeadraceError):
-            yield from hurried(_give_back(held))
-            yield from hurried(claiming.leave(want.waiter, want.queues, shards))
+            yield from hurried(_give_back(hand.held))
+        yield from hand.leave()
         raise
 
 
-def _patiently(
-    engine: Engine, want: Want, shards: Sequence[int], ends: float | None, held: list[Claimed]
-) -> Steps[Taken]:
-    waited = False
-    while True:
-        left = claiming.MAX_WAIT if ends is None else min(claiming.MAX_WAIT, ends - clock.monotonic())
-        started = clock.monotonic()
-        want.wait_ms = max(0, int(left * 1000))
-        due_ms = yield from _sweep(engine, want, shards, held)
-        if held and waited:
-            served = {job.shard for job in held}
-            yield from claiming.leave(want.waiter, want.queues, [i for i in shards if i not in served])
-        if held or left <= 0:
-            return [(started, job) for job in held]
-        seconds = left if due_ms < 0 else min(left, max(due_ms, 1) / 1000)
-        waited = True
-        yield Block({i: keys.wake_list(engine.site.namespace, i, want.waiter) for i in shards}, seconds)
+class _Hand:
+    """One lease on its way: what it holds so far, and the shards that may have it among their waiters."""
 
+    def __init__(self, engine: Engine, want: Want, shards: Sequence[int]) -> None:
+        self.engine = engine
+        self.want = want
+        self.shards = shards
+        self.held: list[Claimed] = []
+        self._asleep: set[int] = set()
 
-def _sweep(engine: Engine, want: Want, shards: Sequence[int], held: list[Claimed]) -> Steps[int]:
-    """Ask the shards in turn, from a random one on; fills `held`, answers when something is due there at the latest.
+    def patiently(self, ends: float | None) -> Steps[Taken]:
+        """Sweep and wait in turns."""
+        want = self.want
+        while True:
+            left = claiming.MAX_WAIT if ends is None else min(claiming.MAX_WAIT, ends - clock.monotonic())
+            started = clock.monotonic()
+            want.wait_ms = max(0, int(left * 1000))
+            due_ms = yield from self._sweep()
+            if self.held or left <= 0:
+                return [(started, job) for job in self.held]
+            seconds = left if due_ms < 0 else min(left, max(due_ms, 1) / 1000)
+            yield Block({i: keys.wake_list(self.engine.site.namespace, i, want.waiter) for i in self.shards}, seconds)
 
-    What was claimed before a shard failed is kept: the failure comes again when it is asked next.
-    """
-    due, order = -1, list(shards)
-    start = random.randrange(len(order))
-    for shard in order[start:] + order[:start]:
-        while len(held) < want.n:
-            part = Want(want.n - len(held), want.queues, lease_ms=want.lease_ms, waiter=want.waiter)
-            part.wait_ms = 0 if held else want.wait_ms
+    def leave(self) -> Steps[None]:
+        """Where we still pass for a waiter, the next wake-up would be ours, and so nobody's."""
+        with suppress(HeadraceError):
+            yield from hurried(claiming.leave(self.want.waiter, self.want.queues, sorted(self._asleep)))
+
+    def _sweep(self) -> Steps[int]:
+        """Ask the shards in turn, from a random one on; answers when something is due there at the latest.
+
+        What was claimed before a shard failed is kept: the failure comes again when it is asked next.
+        """
+        due, order = -1, list(self.shards)
+        start = random.randrange(len(order))
+        for shard in order[start:] + order[:start]:
             try:
-                grant = yield from _claim(engine, part, shard, held)
+                due_ms = yield from self._ask(shard)
             except HeadraceError:
-                if held:
+                if self.held:
                     return due
                 raise
-            held += grant.jobs
-            if grant.due_ms >= 0:
-                due = grant.due_ms if due < 0 else min(due, grant.due_ms)
-            short = len(grant.jobs) < min(part.n, claiming.CLAIM_JOBS)
-            if short and sum(len(job.record) for job in grant.jobs) < claiming.CALL_BYTES // 2:
-                break  # nothing more may start there; a call that ended for its bytes is followed by another
-    return due
+            if due_ms >= 0:
+                due = due_ms if due < 0 else min(due, due_ms)
+        return due
+
+    def _ask(self, shard: int) -> Steps[int]:
+        """Ask a shard until we have enough or nothing more may start there; answers when something is due there."""
+        want, due_ms = self.want, -1
+        while len(self.held) < want.n:
+            part = Want(want.n - len(self.held), want.queues, lease_ms=want.lease_ms, waiter=want.waiter)
+            part.wait_ms = 0 if self.held else want.wait_ms
+            if part.wait_ms:
+                self._asleep.add(shard)  # before the reply, which may get lost
+            grant = yield from _claim(self.engine, part, shard, self.held)
+            self.held += grant.jobs
+            if grant.jobs or not part.wait_ms:
+                self._asleep.discard(shard)
+            due_ms = grant.due_ms
+            if not _full(part, grant):
+                break  # nothing more may start there
+        return due_ms
+
+
+def _full(part: Want, grant: Grant) -> bool:
+    """Whether a call gave what one call can give: as many jobs as it may, or as many bytes."""
+    if len(grant.jobs) >= min(part.n, claiming.CLAIM_JOBS):
+        return True
+    return sum(len(job.record) for job in grant.jobs) >= claiming.CALL_BYTES // 2
 
 
 def _claim(engine: Engine, part: Want, shard: int, held: list[Claimed]) -> Steps[Grant]:
