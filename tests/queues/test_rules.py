@@ -81,6 +81,17 @@ def test_jobs_of_a_stopped_task_do_not_hold_up_those_behind_them(app: Headrace) 
     assert len(q.lease(30, n=50)) == 30
 
 
+@pytest.mark.parametrize("n", [1, 5])
+def test_however_many_jobs_of_a_stopped_task_hide_none(app: Headrace, n: int) -> None:
+    """A claim puts aside only so many of them in one call: that it found nothing else yet is not its last word."""
+    q = app.queue("q")
+    q.enqueue_many(range(1450), task="t", route="r")
+    q.enqueue_many(["known", "too"], route="r")
+    app.task_rules("t").pause()
+    assert [claim.data for claim in q.lease(30, n=n)] == ["known", "too"][:n]
+    assert q.counts().parked == 1450
+
+
 def test_resuming_a_task_frees_all_however_many(app: Headrace) -> None:
     q = app.queue("q")
     q.enqueue_many(range(2500), task="t", route="r")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from headrace import clock
 from headrace.errors import HeadraceError
@@ -15,6 +15,9 @@ from headrace.protocol.steps import Block, Steps, hurried
 from headrace.queues.engine import Engine
 
 Taken: TypeAlias = list[tuple[float, Claimed]]
+
+#: How often a shard is asked again that had looked long enough for one call, and found less than was wanted.
+AGAIN: Final = 100
 
 
 def lease(engine: Engine, want: Want, shards: Sequence[int], ends: float | None) -> Steps[Taken]:
@@ -81,7 +84,7 @@ class _Hand:
 
     def _ask(self, shard: int) -> Steps[int]:
         """Ask a shard until we have enough or nothing more may start there; answers when something is due there."""
-        want, due_ms = self.want, -1
+        want, again, due_ms = self.want, AGAIN, -1
         while len(self.held) < want.n:
             part = Want(want.n - len(self.held), want.queues, lease_ms=want.lease_ms, waiter=want.waiter)
             part.wait_ms = 0 if self.held else want.wait_ms
@@ -92,8 +95,11 @@ class _Hand:
             if grant.jobs or not part.wait_ms:
                 self._asleep.discard(shard)
             due_ms = grant.due_ms
-            if not _full(part, grant):
-                break  # nothing more may start there
+            if _full(part, grant):
+                continue
+            if due_ms != 0 or again == 0:
+                break
+            again -= 1  # it had looked long enough for one call: what may start is perhaps behind that
         return due_ms
 
 
