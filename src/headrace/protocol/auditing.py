@@ -7,10 +7,12 @@ a count of all records, which is only trusted when nothing changed in the meanti
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from headrace.errors import NoShard
 from headrace.protocol import keys
 from headrace.protocol.booting import boot
 from headrace.protocol.steps import Arg, Call, Command, Steps
@@ -179,12 +181,14 @@ def _glob(text: str) -> str:
 def quarantine(namespace: str, shards: int) -> Steps[Findings]:
     """Move keys of a foreign type out of the way, then mend what they left."""
     findings: Findings = []
-    for shard in range(shards):
-        auditor = _Auditor(shard, repair=True)
-        auditor.note((yield from auditor.page("types", "", "")))
-        yield from boot(shards)  # when it was meta that had to go
+    auditors = [_Auditor(shard, repair=True) for shard in range(shards)]
+    for auditor in auditors:
+        with suppress(NoShard):  # a shard that lost its data holds no foreign meta either
+            auditor.note((yield from auditor.page("types", "", "")))
+    yield from boot(shards)  # where it was meta that had to go: all of them first, since boot looks at every shard
+    for auditor in auditors:
         yield from _types(auditor, namespace)
         if auditor.findings:
             findings += auditor.findings
-            findings += yield from audit(namespace, shard, repair=True)
+            findings += yield from audit(namespace, auditor.shard, repair=True)
     return findings

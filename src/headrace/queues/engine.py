@@ -6,10 +6,10 @@ import logging
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from headrace.errors import ForeignKey, NoShard
+from headrace.errors import ForeignKey, HeadraceError
 from headrace.protocol.auditing import quarantine
 from headrace.protocol.booting import Ground, boot
 from headrace.protocol.routing import Ring
@@ -30,6 +30,7 @@ class Engine:
         self.max_payload = max_payload
         self.ground: Ground = site.run(boot(shards))
         self.ring = Ring(site.namespace, self.ground.shards)
+        site.mend_with(self._mend)
         self._channels: deque[Channel] = deque()
         self._pid = os.getpid()
 
@@ -46,31 +47,26 @@ class Engine:
         """Its last call was answered: others may use it."""
         self._channels.append(channel)
 
-    def run(self, steps: Callable[[], Steps[R]]) -> R:
-        """Run an operation; start it anew when the server had lost the shard, or held a foreign key."""
-        try:
-            return self.site.run(steps())
-        except NoShard as error:
-            log.error("%s: starting with an empty shard (what Redis held is gone)", error)
-            self.ground = self.site.run(boot(self.ring.shards))
-        except ForeignKey as error:
-            log.error("%s: moving it out of the way", error)
-            self.site.run(quarantine(self.site.namespace, self.ring.shards))
-            self.ground = self.site.run(boot(self.ring.shards))
-        return self.site.run(steps())
+    def run(self, steps: Steps[R]) -> R:
+        """Run an operation."""
+        return self.site.run(steps)
 
-    async def arun(self, steps: Callable[[], Steps[R]]) -> R:
+    async def arun(self, steps: Steps[R]) -> R:
         """The asynchronous `run`."""
-        try:
-            return await self.site.arun(steps())
-        except NoShard as error:
-            log.error("%s: starting with an empty shard (what Redis held is gone)", error)
-            self.ground = await self.site.arun(boot(self.ring.shards))
-        except ForeignKey as error:
-            log.error("%s: moving it out of the way", error)
-            await self.site.arun(quarantine(self.site.namespace, self.ring.shards))
-            self.ground = await self.site.arun(boot(self.ring.shards))
-        return await self.site.arun(steps())
+        return await self.site.arun(steps)
+
+    def _mend(self, errors: Collection[HeadraceError]) -> Steps[None]:
+        """Make shards anew whose data the server lost; move keys of strangers out of the way."""
+        foreign = False
+        for error in errors:
+            if isinstance(error, ForeignKey):
+                foreign = True
+                log.error("%s: moving it out of the way", error)
+            else:
+                log.error("%s: starting with an empty shard (what Redis held is gone)", error)
+        if foreign:
+            yield from quarantine(self.site.namespace, self.ring.shards)
+        self.ground = yield from boot(self.ring.shards)
 
 
 class OnEngine(Protocol):

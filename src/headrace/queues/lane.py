@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from functools import partial
 from typing import Unpack
 
 from headrace.errors import OptionError
@@ -101,7 +100,7 @@ class Lane(Ruled):
         for shard in self._check(status, page):
             cursor: str | None = ""
             while cursor is not None:
-                jobs, cursor = self.engine.run(partial(self._page, status, shard, cursor, page))
+                jobs, cursor = self.engine.run(self._page(status, shard, cursor, page))
                 yield from jobs
 
     async def ajobs(self, status: str = "ready", page: int = 100) -> AsyncIterator[Job]:
@@ -109,7 +108,7 @@ class Lane(Ruled):
         for shard in self._check(status, page):
             cursor: str | None = ""
             while cursor is not None:
-                jobs, cursor = await self.engine.arun(partial(self._page, status, shard, cursor, page))
+                jobs, cursor = await self.engine.arun(self._page(status, shard, cursor, page))
                 for job in jobs:
                     yield job
 

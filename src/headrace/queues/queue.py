@@ -85,7 +85,7 @@ class Queue(Lane):
         `ids` gives an id for each. What was added before an error stays: running the same ids again is safe.
         """
         rounds = self._rounds(data, ids, options)
-        return [job for one in rounds for job in self.engine.run(lambda one=one: self._enqueue_round(*one))]
+        return [job for one in rounds for job in self.engine.run(self._enqueue_round(*one))]
 
     async def aenqueue_many(
         self, data: Iterable[Any], *, ids: Iterable[Any] | None = None, **options: Unpack[JobOptions]
@@ -93,7 +93,7 @@ class Queue(Lane):
         """The asynchronous `enqueue_many`."""
         jobs: list[Job] = []
         for one in self._rounds(data, ids, options):
-            jobs += await self.engine.arun(lambda one=one: self._enqueue_round(*one))
+            jobs += await self.engine.arun(self._enqueue_round(*one))
         return jobs
 
     def _rounds(

@@ -19,7 +19,7 @@ def plain(operation: Callable[Concatenate[S, P], Steps[R]]) -> Callable[Concaten
 
     @wraps(operation)
     def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.engine.run(lambda: operation(self, *args, **kwargs))
+        return self.engine.run(operation(self, *args, **kwargs))
 
     _rename(method, operation.__name__.removeprefix("_"))
     return method
@@ -32,7 +32,7 @@ def twin(
 
     @wraps(operation)
     async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await self.engine.arun(lambda: operation(self, *args, **kwargs))
+        return await self.engine.arun(operation(self, *args, **kwargs))
 
     _rename(method, "a" + operation.__name__.removeprefix("_"))
     return method

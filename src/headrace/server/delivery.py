@@ -3,6 +3,7 @@
 A `Courier` drives the steps of an operation and yields what must happen on the wire. What it promises:
 numbered and read-only calls are repeated after a lost reply, with the same number, until `retry_for` seconds have
 passed; a plain call is repeated only when it surely was not run. What stays lost becomes `ServerUnavailable`.
+A call that a broken shard refused is sent once more, when the shard has been mended: nothing else is repeated then.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 import random
 import secrets
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from headrace import clock
 from headrace.errors import HeadraceError, ServerUnavailable
 from headrace.protocol import keys
-from headrace.protocol.steps import Block, Call, Channel, Command, Effect, Listen, Steps
+from headrace.protocol.steps import Block, Call, Channel, Command, Effect, Listen, Steps, hurried
 from headrace.server import refusals
 from headrace.server.crashpoint import crash_point
 from headrace.server.endpoint import Endpoint
@@ -41,8 +42,13 @@ from headrace.server.topology import Topology
 
 R = TypeVar("R")
 
+#: What mends broken shards: an operation that is told why calls were refused, an error of each kind.
+Mending: TypeAlias = Callable[[Collection[HeadraceError]], Steps[None]]
+
 #: No reply, or a refusal: a tuple, because checking against a union that is made each time is slow.
 TROUBLE: Final = (Lost, Refusal)
+#: Commands of the server itself meet no shard that could be mended.
+FINAL: Final = (Remedy.NONE, Remedy.MEND)
 #: A listener reads again this often, in case its message went by while the server changed.
 RELOOK: Final = 5.0
 #: Seconds of trouble after which a hurried call is given up.
@@ -77,6 +83,7 @@ class _Parcel:
     packed: bytes
     lent: Channel | None
     sent_to: Endpoint | None = None
+    mended: bool = False
 
     @property
     def repeatable(self) -> bool:
@@ -93,6 +100,14 @@ class Courier:
         self._retry_for = retry_for
         self._channels: deque[Channel] = deque()
         self._heads: dict[tuple[str, int], tuple[str, str, str, str]] = {}
+        self._mending: Mending | None = None
+        self._mender: Courier | None = None
+
+    def mend_with(self, mending: Mending) -> None:
+        """From now on, have broken shards mended by that."""
+        self._mending = mending
+        # The calls of the mending itself are not mended: a shard that stays broken is an error.
+        self._mender = Courier(self.topology, self._library, self._namespace, self._retry_for)
 
     def forget_channels(self) -> None:
         """A forked child numbers its calls on channels of its own."""
@@ -189,7 +204,7 @@ class Courier:
         replies: list[Any] = (yield Wait(parts, seconds)) if reply is None else [reply]
         troubles = [reply for reply in replies if isinstance(reply, TROUBLE)]
         for reply in troubles:
-            if _remedy(reply) is Remedy.NONE:
+            if _remedy(reply) in FINAL:
                 raise _plain_error(reply, parts[replies.index(reply)].endpoint, "BLPOP")
         if troubles:
             yield Pause(random.uniform(0.05, 0.15))
@@ -204,7 +219,7 @@ class Courier:
             seen = self.topology.version
             endpoint = self.topology.endpoint(effect.shard)
             ear: Any = (yield Tune(endpoint, effect.channel)) if endpoint else _nobody(effect.shard)
-            if isinstance(ear, Refusal) and _remedy(ear) is Remedy.NONE and endpoint:
+            if isinstance(ear, Refusal) and _remedy(ear) in FINAL and endpoint:
                 raise _plain_error(ear, endpoint, "SUBSCRIBE")
             if isinstance(ear, TROUBLE):
                 yield Pause(random.uniform(0.05, 0.15))
@@ -237,7 +252,7 @@ class Courier:
     def load(self, endpoint: Endpoint) -> Moves[bool]:
         """Load the library on one server; False when that cannot be done just now."""
         reply = yield Send(endpoint, pack("FUNCTION", "LOAD", self._library.source))
-        if isinstance(reply, Refusal) and "already exists" not in reply.text and _remedy(reply) is Remedy.NONE:
+        if isinstance(reply, Refusal) and "already exists" not in reply.text and _remedy(reply) in FINAL:
             raise refusals.error_of(reply.text, endpoint.where, "FUNCTION LOAD")
         return not isinstance(reply, TROUBLE) or (isinstance(reply, Refusal) and "already exists" in reply.text)
 
@@ -289,10 +304,13 @@ class Courier:
             todo = {i: cure for i in among if (cure := self._cure(parcels[i], replies[i], loaded)) is not Remedy.NONE}
             if not todo:
                 return
-            hurried = all(parcels[i].call.hurried for i in todo)
-            patience = patience or Patience(min(HURRY, self._retry_for) if hurried else self._retry_for)
+            rushed = all(parcels[i].call.hurried for i in todo)
+            patience = patience or Patience(min(HURRY, self._retry_for) if rushed else self._retry_for)
             homeless = {where for i, cure in todo.items() if cure is Remedy.LOAD and (where := parcels[i].sent_to)}
-            fresh = False
+            broken = [i for i, cure in todo.items() if cure is Remedy.MEND]
+            if broken:
+                yield from self._mend([(parcels[i], replies[i]) for i in broken], rushed)
+            fresh = bool(broken)
             for where in homeless:
                 if (yield from self.load(where)):
                     loaded.add(where)
@@ -315,8 +333,21 @@ class Courier:
         if isinstance(reply, Lost) and reply.sent and not parcel.repeatable:
             return Remedy.NONE
         remedy = _remedy(reply)
+        if remedy is Remedy.MEND:
+            return Remedy.NONE if parcel.mended or self._mending is None else remedy
         # The library that was just loaded there has no such function: it will not grow one.
         return Remedy.NONE if remedy is Remedy.LOAD and parcel.sent_to in loaded else remedy
+
+    def _mend(self, broken: list[tuple[_Parcel, Refusal]], rushed: bool) -> Moves[None]:
+        """Have the shards mended that refused these calls; a call may ask for that once."""
+        errors: dict[type[HeadraceError], HeadraceError] = {}
+        for parcel, refusal in broken:
+            parcel.mended = True
+            error = self._error(parcel, refusal)
+            errors.setdefault(type(error), error)
+        if self._mending is not None and self._mender is not None:
+            steps = self._mending(errors.values())
+            yield from self._mender.operate(hurried(steps) if rushed else steps)
 
     def _error(self, parcel: _Parcel, reply: Lost | Refusal) -> HeadraceError:
         what = parcel.call.function

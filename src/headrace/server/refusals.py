@@ -37,6 +37,7 @@ class Remedy(Enum):
     LOAD = auto()  # the library is not on that server: load it and send again
     MOVE = auto()  # another server owns the shard now: look where, and send again
     LATER = auto()  # the server is busy with itself: send again in a moment
+    MEND = auto()  # the shard has lost its data, or holds a stranger's key: have that put right and send again
 
 
 _OURS: Final[dict[str, Callable[[str], HeadraceError]]] = {
@@ -53,6 +54,7 @@ _OURS: Final[dict[str, Callable[[str], HeadraceError]]] = {
 }
 _MOVE: Final = frozenset({"MOVED", "ASK", "READONLY", "UNBLOCKED", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN"})
 _LATER: Final = frozenset({"LOADING", "BUSY", "MISCONF", "NOREPLICAS"})
+_MEND: Final = frozenset({"HR_NOSHARD", "WRONGTYPE"})
 _SHUT: Final = frozenset({"NOAUTH", "WRONGPASS", "NOPERM"})
 _ADVICE: Final = {
     "READONLY": "it is a replica: wait for the failover, or connect to its primary",
@@ -93,6 +95,8 @@ def remedy(text: str) -> Remedy:
         return Remedy.MOVE
     if code in _LATER:
         return Remedy.LATER
+    if code in _MEND:
+        return Remedy.MEND
     return Remedy.LOAD if "unction not found" in text else Remedy.NONE
 
 

@@ -11,7 +11,7 @@ from weakref import WeakSet
 from headrace.errors import ServerUnavailable
 from headrace.protocol.steps import Steps
 from headrace.server.async_transport import AsyncTransport
-from headrace.server.delivery import Courier
+from headrace.server.delivery import Courier, Mending
 from headrace.server.fitness import Facts, epoch_of, weakest
 from headrace.server.moves import Moves
 from headrace.server.sync_transport import SyncTransport
@@ -101,6 +101,10 @@ class Site:
     async def arun(self, steps: Steps[R]) -> R:
         """Run an operation on the running event loop."""
         return await self._async.run(self._open(steps))
+
+    def mend_with(self, mending: Mending) -> None:
+        """Have shards that lost their data or hold a stranger's keys mended by that; then the call goes on."""
+        self._courier.mend_with(mending)
 
     def epoch_of_server(self, shard: int) -> str:
         """Identifies the data of a shard's server: changes when the server restarted, failed over or was swapped."""
