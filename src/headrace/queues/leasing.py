@@ -25,6 +25,7 @@ def lease(engine: Engine, want: Want, shards: Sequence[int], ends: float | None)
     hand = _Hand(engine, want, shards)
     try:
         taken = yield from hand.patiently(ends)
+        engine.site.check_open()  # claims that came in while it was being closed could never be finished
         yield from hand.leave()
         return taken
     except GeneratorExit:
@@ -111,16 +112,22 @@ def _full(part: Want, grant: Grant) -> bool:
 
 
 def _claim(engine: Engine, part: Want, shard: int, held: list[Claimed]) -> Steps[Grant]:
-    """One call; when the caller is cancelled in the middle of it, its answer is asked for all the same."""
+    """One call; when the caller is cancelled or the app closed in the middle of it, its answer is asked for all the
+    same.
+    """
     channel = engine.borrow_channel()
+    number = channel.number
     try:
         grant = yield from claiming.claim(part, shard, channel)
-    except (HeadraceError, GeneratorExit):
+    except GeneratorExit:
         raise
-    except BaseException:
-        channel.number -= 1  # the same number gets the same answer, whether or not the call was run
-        with suppress(HeadraceError):
-            held += (yield from hurried(claiming.claim(part, shard, channel))).jobs
+    except BaseException as error:
+        # One that was never sent has no number, and the number before it is that of somebody else's claims.
+        sent = channel.number > number
+        if sent and (engine.site.closed or not isinstance(error, HeadraceError)):
+            channel.number = number  # the same number gets the same answer, whether or not the call was run
+            with suppress(HeadraceError):
+                held += (yield from hurried(claiming.claim(part, shard, channel))).jobs
         raise
     engine.return_channel(channel)
     return grant

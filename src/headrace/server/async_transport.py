@@ -54,6 +54,7 @@ class AsyncTransport:
                     del self._loops[ended]
                 self._loops[loop] = lines
             await lines.close_with_loop()
+        lines.enter()
         try:
             move = next(moves)
             while True:
@@ -65,13 +66,16 @@ class AsyncTransport:
                     move = moves.send(answer)
         except StopIteration as stop:
             return stop.value
+        finally:
+            lines.leave()
 
-    def close_here(self) -> None:
-        """Close what the running loop holds."""
+    async def close_here(self, patience: float) -> None:
+        """Close what the running loop holds; who waits there has that long to say farewell to the server."""
         with self._lock:
             lines = self._loops.pop(asyncio.get_running_loop(), None)
         if lines is not None:
             lines.close()
+            await lines.deserted(patience)
 
     def close(self) -> None:
         """Ask each loop that runs in another thread to close its connections."""
@@ -101,6 +105,26 @@ class _LoopLines:
         self._spare: dict[Endpoint, list[AsyncLine]] = {}
         self._busy: set[AsyncLine] = set()
         self._keeper: AsyncGenerator[None, None] | None = None
+        self._users = 0
+        self._last: asyncio.Future[None] | None = None
+
+    def enter(self) -> None:
+        """One more operation runs here."""
+        self._users += 1
+
+    def leave(self) -> None:
+        """One operation less; the last one closes what was opened after the end, to say farewell."""
+        self._users -= 1
+        if self.closed and self._users == 0:
+            self.close()
+            if self._last is not None and not self._last.done():
+                self._last.set_result(None)
+
+    async def deserted(self, patience: float) -> None:
+        """Return when no operation runs here any more, or the patience has ended."""
+        if self._users:
+            self._last = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._last], timeout=patience)
 
     async def close_with_loop(self) -> None:
         """A started generator is closed by the loop before it ends: the place to close connections in order."""
@@ -161,6 +185,11 @@ class _LoopLines:
             line = self._shared[key] = await kind.open(endpoint)
         except DIAL_ERRORS as error:
             return not_connected(endpoint, error)
+        except asyncio.CancelledError:
+            if not self.closed:
+                raise
+            # Only the connection is called off, not those who wait for it.
+            return not_connected(endpoint, ConnectionError("the connection was closed"))
         finally:
             del self._opening[key]
         return line
@@ -199,6 +228,8 @@ class _LoopLines:
                 lines.append(line)
                 if isinstance(line, AsyncLine):
                     self._busy.add(line)
+                    if self.closed:  # while it was opened
+                        line.close()
             answers = await self._first(move, lines)
         except BaseException:  # cancelled: nobody is there for a token that may come
             for line in lines:

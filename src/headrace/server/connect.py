@@ -89,10 +89,13 @@ def _open_embedded(folder: Path | None, namespace: str, functions: FunctionLibra
 
 
 def _revive(embedded: Embedded) -> None:
+    if embedded.closed:
+        return
     try:
         embedded.ensure()
     except HeadraceError as error:
-        log.error("%s", error)
+        if not embedded.closed:  # whoever has left meanwhile need not know
+            log.error("%s", error)
 
 
 def _open(found: _Found, namespace: str, functions: FunctionLibrary, retry_for: float) -> Site:

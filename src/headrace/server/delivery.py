@@ -102,6 +102,14 @@ class Courier:
         self._heads: dict[tuple[str, int], tuple[str, str, str, str]] = {}
         self._mending: Mending | None = None
         self._mender: Courier | None = None
+        #: Why nothing is done any more, for people; "" while it is open.
+        self.closed = ""
+
+    def close(self, why: str) -> None:
+        """Do nothing any more, but for those who leave: their hurried calls go out, once."""
+        self.closed = why
+        if self._mender is not None:
+            self._mender.close(why)
 
     def mend_with(self, mending: Mending) -> None:
         """From now on, have broken shards mended by that."""
@@ -132,6 +140,8 @@ class Courier:
 
     def perform(self, effect: Effect) -> Moves[Any]:
         """Run one effect."""
+        if self.closed and not _farewell(effect):
+            raise ServerUnavailable(self.closed)
         if isinstance(effect, Call):
             return self.call(effect)
         if isinstance(effect, list):
@@ -202,6 +212,8 @@ class Courier:
         patience = f"{seconds + LONGER:.3f}"
         parts = [Send(where, pack("BLPOP", *names, patience), True) for where, names in lists.values()]
         replies: list[Any] = (yield Wait(parts, seconds)) if reply is None else [reply]
+        if self.closed:
+            raise ServerUnavailable(self.closed)
         troubles = [reply for reply in replies if isinstance(reply, TROUBLE)]
         for reply in troubles:
             if _remedy(reply) in FINAL:
@@ -219,6 +231,10 @@ class Courier:
             seen = self.topology.version
             endpoint = self.topology.endpoint(effect.shard)
             ear: Any = (yield Tune(endpoint, effect.channel)) if endpoint else _nobody(effect.shard)
+            if self.closed:
+                if not isinstance(ear, TROUBLE):
+                    ear.close()
+                raise ServerUnavailable(self.closed)
             if isinstance(ear, Refusal) and _remedy(ear) in FINAL and endpoint:
                 raise _plain_error(ear, endpoint, "SUBSCRIBE")
             if isinstance(ear, TROUBLE):
@@ -235,6 +251,8 @@ class Courier:
                 return reply
             if not isinstance(heard, TROUBLE):
                 return heard
+            if self.closed:
+                raise ServerUnavailable(self.closed)
             if clock.monotonic() >= until:
                 return None
 
@@ -302,7 +320,7 @@ class Courier:
         loaded: set[Endpoint] = set()
         while True:
             todo = {i: cure for i in among if (cure := self._cure(parcels[i], replies[i], loaded)) is not Remedy.NONE}
-            if not todo:
+            if not todo or self.closed:
                 return
             rushed = all(parcels[i].call.hurried for i in todo)
             patience = patience or Patience(min(HURRY, self._retry_for) if rushed else self._retry_for)
@@ -351,10 +369,18 @@ class Courier:
 
     def _error(self, parcel: _Parcel, reply: Lost | Refusal) -> HeadraceError:
         what = parcel.call.function
+        if self.closed and _remedy(reply) not in FINAL:
+            return ServerUnavailable(self.closed)
         if isinstance(reply, Lost) and reply.final is None and reply.sent and not parcel.repeatable:
             where = reply.endpoint.where if reply.endpoint else ""
             return ServerUnavailable(f"the reply of {what} from {where} was lost: it may or may not have been done")
         return _plain_error(reply, parcel.sent_to, what)
+
+
+def _farewell(effect: Effect) -> bool:
+    """Whether somebody sends this who leaves."""
+    calls = effect if isinstance(effect, list) else [effect]
+    return all(isinstance(call, Call) and call.hurried for call in calls)
 
 
 def _remedy(reply: Lost | Refusal) -> Remedy:

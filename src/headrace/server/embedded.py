@@ -44,6 +44,11 @@ class Embedded:
         """Where the data lies."""
         return self._folder.path
 
+    @property
+    def closed(self) -> bool:
+        """Whether this process has left."""
+        return self._share is None
+
     def ensure(self) -> None:
         """Finds the server alive, or starts it anew on the same data; to be called when it stopped answering."""
         if self._share is None:

@@ -11,7 +11,7 @@ from weakref import WeakSet
 from headrace.errors import ServerUnavailable
 from headrace.protocol.steps import Steps
 from headrace.server.async_transport import AsyncTransport
-from headrace.server.delivery import Courier, Mending
+from headrace.server.delivery import HURRY, Courier, Mending
 from headrace.server.fitness import Facts, epoch_of, weakest
 from headrace.server.moves import Moves
 from headrace.server.sync_transport import SyncTransport
@@ -41,7 +41,6 @@ class Site:
         self._facts = facts
         self._origin = origin
         self._on_close: list[Callable[[], object]] = []
-        self._closed = False
         self.namespace = namespace
         #: Leads another process to the same server, password included: not for logs; `where` is. May be empty
         #: when the way in is known to a credential provider only.
@@ -118,9 +117,19 @@ class Site:
         """Run that when the site is closed: an embedded server is left then."""
         self._on_close.append(action)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return bool(self._courier.closed)
+
+    def check_open(self) -> None:
+        """Raise the error of a site that was closed."""
+        if self._courier.closed:
+            raise ServerUnavailable(self._courier.closed)
+
     def close(self) -> None:
-        """Close all connections; what still runs on them fails with ServerUnavailable."""
-        self._closed = True
+        """Close all connections; what still runs or waits on them ends with ServerUnavailable."""
+        self._shut()
         self._sync.close()
         self._async.close()
         actions, self._on_close = self._on_close, []
@@ -128,9 +137,16 @@ class Site:
             action()
 
     async def aclose(self) -> None:
-        """Close all connections; those of the running event loop before this returns."""
-        self._async.close_here()
-        self.close()
+        """Close all connections; those of the running event loop, and the waits on it, before this returns."""
+        self._shut()
+        try:
+            await self._async.close_here(HURRY)
+        finally:
+            self.close()
+
+    def _shut(self) -> None:
+        if not self._courier.closed:
+            self._courier.close(f"this connection to {self.where} has been closed: open a new one")
 
     def __enter__(self) -> Site:
         return self
@@ -145,9 +161,9 @@ class Site:
         await self.aclose()
 
     def _open(self, steps: Steps[R]) -> Moves[R]:
-        if self._closed:
+        if self._courier.closed:
             steps.close()
-            raise ServerUnavailable(f"this connection to {self.where} has been closed: open a new one")
+            self.check_open()
         return self._courier.operate(steps)
 
     def _epoch(self, shard: int) -> Moves[str]:
@@ -157,7 +173,7 @@ class Site:
         """In a forked child: no socket, lock or channel of the parent may be used, nor its server be stopped."""
         _inherited.append((self._async.abandon(), self._on_close))
         self._on_close = []
-        self._sync.close()
+        self._sync.start_over()
         self._courier.forget_channels()
 
 

@@ -82,6 +82,12 @@ class Line:
         poller.register(self._sock, select.POLLIN)
         return not poller.poll(0)
 
+    def hang_up(self) -> None:
+        """End the connection under whoever waits for a reply on it in another thread; that one closes it."""
+        with suppress(OSError):
+            # Not TLS's own way, which would take the session away from its reader.
+            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Close the socket."""
         with suppress(OSError):

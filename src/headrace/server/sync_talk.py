@@ -44,6 +44,11 @@ class SyncEar:
         self._channel = channel
         self._put_back = put_back
 
+    @property
+    def line(self) -> Line | None:
+        """The line, until it is lost or given up."""
+        return self._line
+
     def hear(self, seconds: float) -> Any:
         """The next message, or None when the time is up, or `Lost`."""
         line = self._line

@@ -42,13 +42,15 @@ class SyncTransport:
 
     def __init__(self) -> None:
         self._idle: dict[Endpoint, deque[Line]] = {}
+        self._waiting: set[Line] = set()
+        self._closed = False
         self._runs: dict[type[Move], Callable[[Any], Any]] = {
             Send: self._send,
             SendMany: self._send_many,
             Wait: self._wait,
             Pause: lambda move: time.sleep(move.seconds),
             Tune: self._tune,
-            Hear: _hear,
+            Hear: self._hear,
         }
 
     def run(self, moves: Moves[R]) -> R:
@@ -67,7 +69,15 @@ class SyncTransport:
             return stop.value
 
     def close(self) -> None:
-        """Close all idle connections; those in use are closed by whoever holds them."""
+        """Close all idle connections and end the waits; what else is in use is closed by whoever holds it."""
+        self._closed = True
+        for line in list(self._waiting):
+            line.hang_up()
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Close all idle connections. In a forked child no other is ours, not even to hang up."""
+        self._waiting = set()
         idle, self._idle = self._idle, {}
         for lines in idle.values():
             for line in list(lines):
@@ -87,10 +97,16 @@ class SyncTransport:
 
     def _put_back(self, line: Line) -> None:
         lines = self._idle.setdefault(line.endpoint, deque())
-        if len(lines) < _KEPT:
+        if len(lines) < _KEPT and not self._closed:
             lines.append(line)
         else:
             line.close()
+
+    def _expose(self, line: Line) -> None:
+        """The line is waited on for long: from now on, `close` ends that."""
+        self._waiting.add(line)
+        if self._closed:  # and has perhaps not seen this one
+            line.hang_up()
 
     def _lost(self, line: Line, error: OSError) -> Lost:
         line.close()
@@ -151,6 +167,7 @@ class SyncTransport:
             for i, part in enumerate(move.parts):
                 try:
                     lines[i] = self._take(part.endpoint, True)
+                    self._expose(lines[i])
                     lines[i].within(move.seconds + MARGIN)
                     lines[i].send(pack("CLIENT", "ID") + part.packed)
                 except DIAL_ERRORS as error:
@@ -161,6 +178,8 @@ class SyncTransport:
             for line in lines.values():
                 line.close()
             raise
+        finally:
+            self._waiting.difference_update(lines.values())
         for i, line in lines.items():
             if answers[i] is PENDING or isinstance(answers[i], Lost):
                 line.close()
@@ -188,7 +207,8 @@ class SyncTransport:
                     answers[i] = ids[i]
                 else:
                     answers[i] = self._glance(line)  # what came together with the id does not make it readable again
-                    selector.register(line, selectors.EVENT_READ, i)
+                    if answers[i] is PENDING:  # a line that was lost has no file any more
+                        selector.register(line, selectors.EVENT_READ, i)
             while all(answer is PENDING for answer in answers):
                 ready = selector.select(max(0.0, until - clock.monotonic()))
                 if not ready:
@@ -196,7 +216,7 @@ class SyncTransport:
                 for key, _ in ready:
                     answers[key.data] = self._glance(lines[key.data])
         for i, line in lines.items():
-            if answers[i] is PENDING and isinstance(ids[i], int):
+            if answers[i] is PENDING and isinstance(ids[i], int) and not self._closed:
                 freed = self._send(Send(line.endpoint, pack("CLIENT", "UNBLOCK", ids[i])))
                 if isinstance(freed, Lost):
                     answers[i] = freed
@@ -228,8 +248,14 @@ class SyncTransport:
             return reply
         return SyncEar(line, move.channel, self._put_back)
 
-
-def _hear(move: Hear) -> Any:
-    if isinstance(move.ear, SyncEar):
-        return move.ear.hear(move.seconds)
-    raise TypeError(f"no way to run {move!r}")
+    def _hear(self, move: Hear) -> Any:
+        if not isinstance(move.ear, SyncEar):
+            raise TypeError(f"no way to run {move!r}")
+        line = move.ear.line
+        if line is None:
+            return None
+        self._expose(line)
+        try:
+            return move.ear.hear(move.seconds)
+        finally:
+            self._waiting.discard(line)
