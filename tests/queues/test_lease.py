@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import AsyncGenerator, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from typing import cast
 
 import pytest
 
-from headrace import ClaimLost, Headrace
+from headrace import Claim, ClaimLost, Headrace
 from tests.queues.places import Clock, Place
 
 
@@ -132,3 +136,54 @@ def test_many_threads_share_the_jobs(app: Headrace, place: Place, namespace: str
         shares = [future.result() for future in [pool.submit(work) for _ in range(8)]]
     assert sorted(n for share in shares for n in share) == list(range(600))
     assert app.queue("q").counts().running == 0
+
+
+def test_what_leases_fetched_and_did_not_hand_out_goes_back(place: Place, namespace: str, app: Headrace) -> None:
+    app.queue("q").enqueue_many(range(30), ids=map(str, range(30)), route="r")
+    with place.open(namespace) as other:
+        q = other.queue("q")
+        for claim in q.leases(3600, n=10):
+            assert claim.complete()
+            if claim.data == 2:
+                break
+        assert q.counts().running == 0
+        with pytest.raises(ZeroDivisionError):
+            _divides(q.leases(3600, n=10))
+        assert q.counts().running == 1
+        assert [(claim.data, claim.attempt) for claim in q.lease(30, n=50)] == [(n, 1) for n in range(4, 30)]
+
+
+def _divides(claims: Iterator[Claim]) -> None:
+    for claim in claims:
+        assert claim.data == 3
+        raise ZeroDivisionError
+
+
+def test_what_aleases_fetched_and_did_not_hand_out_goes_back(place: Place, namespace: str, app: Headrace) -> None:
+    app.queue("q").enqueue_many(range(30), ids=map(str, range(30)), route="r")
+
+    async def consume() -> None:
+        async with place.open(namespace) as other:
+            q = other.queue("q")
+            async for claim in q.aleases(3600, n=10):
+                assert await claim.acomplete()
+                break
+            async with asyncio.timeout(10):
+                while (await q.acounts()).running:
+                    pass
+            async with aclosing(cast("AsyncGenerator[Claim]", q.aleases(3600, n=10))) as claims:
+                assert (await anext(claims)).data == 1
+            assert (await q.acounts()).running == 1
+
+    asyncio.run(consume())
+    claims = app.queue("q").lease(30, n=50)
+    assert [(claim.data, claim.attempt) for claim in claims] == [(n, 1) for n in range(2, 30)]
+
+
+def test_leases_that_are_left_after_their_app_was_closed(app: Headrace, place: Place, namespace: str) -> None:
+    app.queue("q").enqueue_many(range(3), route="r")
+    with place.open(namespace) as other:
+        claims = other.queue("q").leases(30, n=3)
+        next(claims)
+    cast("Generator[Claim]", claims).close()
+    assert app.queue("q").counts().running == 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -18,6 +18,8 @@ Taken: TypeAlias = list[tuple[float, Claimed]]
 
 #: How often a shard is asked again that had looked long enough for one call, and found less than was wanted.
 AGAIN: Final = 100
+#: How a claim ends whose job was not looked at: it is back in its place in line, and nothing is counted.
+UNRUN: Final = ("l", claiming.time_body(delay_ms=0))
 
 
 def lease(engine: Engine, want: Want, shards: Sequence[int], ends: float | None) -> Steps[Taken]:
@@ -32,7 +34,7 @@ def lease(engine: Engine, want: Want, shards: Sequence[int], ends: float | None)
         raise
     except BaseException:  # failed, cancelled, or interrupted: what we hold, and what was to wake us, is for others
         with suppress(HeadraceError):
-            yield from hurried(_give_back(hand.held))
+            yield from hurried(give_back((job.shard, End(job.key, job.claim, *UNRUN)) for job in hand.held))
         yield from hand.leave()
         raise
 
@@ -133,9 +135,10 @@ def _claim(engine: Engine, part: Want, shard: int, held: list[Claimed]) -> Steps
     return grant
 
 
-def _give_back(jobs: Sequence[Claimed]) -> Steps[None]:
+def give_back(ends: Iterable[tuple[int, End]]) -> Steps[None]:
+    """End claims of several shards, as `UNRUN` says as a rule."""
     by_shard: dict[int, list[End]] = {}
-    for job in jobs:
-        by_shard.setdefault(job.shard, []).append(End(job.key, job.claim, "l", claiming.time_body(delay_ms=0)))
-    for shard, ends in by_shard.items():
-        yield from claiming.finish(ends, shard)
+    for shard, end in ends:
+        by_shard.setdefault(shard, []).append(end)
+    for shard, some in by_shard.items():
+        yield from claiming.finish(some, shard)

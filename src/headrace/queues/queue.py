@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, Unpack, cast
 
 from headrace import clock
-from headrace.errors import InvalidInput, OptionError
+from headrace.errors import HeadraceError, InvalidInput, OptionError
 from headrace.protocol import claiming, codec, ruling
 from headrace.protocol.claiming import Want
 from headrace.protocol.enqueueing import Enqueued, Item, enqueue_many, enqueue_one
@@ -15,13 +17,13 @@ from headrace.protocol.looking import Ref
 from headrace.protocol.names import check_id, check_name, content_id, new_id
 from headrace.protocol.options import Head, JobOptions, build_head, queue_defaults
 from headrace.protocol.routing import check_route
-from headrace.protocol.steps import Steps
+from headrace.protocol.steps import Steps, hurried
 from headrace.protocol.times import Duration, duration_ms
 from headrace.queues.claim import Claim
 from headrace.queues.engine import Engine
 from headrace.queues.job import Job
 from headrace.queues.lane import Lane
-from headrace.queues.leasing import lease
+from headrace.queues.leasing import UNRUN, give_back, lease
 from headrace.queues.twins import plain, twin
 
 
@@ -178,16 +180,38 @@ class Queue(Lane):
     retry_failed, aretry_failed = plain(_retry_failed), twin(_retry_failed)
     drop_failed, adrop_failed = plain(_drop_failed), twin(_drop_failed)
 
+    def _hand_back(self, claims: Iterable[Claim]) -> Steps[None]:
+        """Claims that nobody was given are for others at once, uncounted."""
+        yield from hurried(give_back((claim.shard, claim.end(*UNRUN)) for claim in claims))
+
+    _return, _areturn = plain(_hand_back), twin(_hand_back)
+
     def leases(self, seconds: Duration, n: int = 1) -> Iterator[Claim]:
-        """Claims one after the other, for ever: `for claim in q.leases(30): ...`."""
+        """Claims one after the other, for ever: `for claim in q.leases(30): ...`.
+
+        They are fetched up to `n` at a time; those that were not handed out when the loop is left go back.
+        """
         while True:
-            yield from self.lease(seconds, n, None)
+            rest = deque(self.lease(seconds, n, None))
+            try:
+                while rest:
+                    yield rest.popleft()
+            finally:
+                if rest:
+                    with suppress(HeadraceError):  # whoever leaves need not know: they run out by themselves
+                        self._return(rest)
 
     async def aleases(self, seconds: Duration, n: int = 1) -> AsyncIterator[Claim]:
-        """The asynchronous `leases`."""
+        """The asynchronous `leases`; `contextlib.aclosing` makes claims go back before the loop is left."""
         while True:
-            for claim in await self.alease(seconds, n, None):
-                yield claim
+            rest = deque(await self.alease(seconds, n, None))
+            try:
+                while rest:
+                    yield rest.popleft()
+            finally:
+                if rest:
+                    with suppress(HeadraceError):
+                        await self._areturn(rest)
 
 
 def _check_many(data: Iterable[Any] | None, ids: Iterable[Any] | None, queue: str) -> None:
