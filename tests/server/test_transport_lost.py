@@ -12,6 +12,7 @@ import pytest
 from headrace import clock, errors
 from headrace.protocol.steps import Channel
 from tests.server.transport_tools import KINDS, Runner, add, bump, echo, read, running
+from tests.tools.processes import eventually
 from tests.tools.proxy import ChaosProxy
 from tests.tools.servers import Server
 
@@ -131,8 +132,39 @@ def test_what_stays_lost_is_unavailable(server: Server) -> None:
         with ChaosProxy(server) as proxy, running(kind, proxy.url + "?socket_timeout=0.2", retry_for=0.6) as run:
             assert run(echo("x")) == [b"x"]
             proxy.blackhole()
-            with quickly(3), pytest.raises(errors.ServerUnavailable, match="did not reply in time"):
+            with quickly(3), pytest.raises(errors.ServerUnavailable, match="did not reply in time") as caught:
                 run(add("n"))
+            said = str(caught.value)
+            assert f"no answer from the server at 127.0.0.1:{proxy.port} to add (" in said
+            assert said.endswith("; add was sent and its reply was lost: it may or may not have been done")
+            assert "URL" not in said, "it worked before"
+            with quickly(3), pytest.raises(errors.ServerUnavailable, match=r"to echo \(.*can be reached from here$"):
+                run([echo("x")])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_that_may_have_been_done_says_so_however_it_ends(kind: str) -> None:
+    """Its reply was lost, and when it was sent again the server did not take it."""
+    with Server() as server, ChaosProxy(server) as proxy, running(kind, proxy.url, retry_for=0.5) as run:
+        run(add("n"))
+        lost = proxy.lose_reply(after="add")
+        proxy.delay(1)  # so long it takes until the reply is lost
+        before = proxy.counts.total()
+
+        def refuse() -> None:
+            eventually(lambda: proxy.counts.total() > before, "it was sent")
+            with server.admin() as client:
+                eventually(lambda: cast(Any, client).get("{hr:0}n") == b"2", "it was done")
+                cast(Any, client).config_set("min-replicas-to-write", "1")
+            proxy.restore()
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        refused = r"does not take add now \(NOREPLICAS.*; add was sent .*"
+        with pytest.raises(errors.ServerUnavailable, match=refused + "may or may not have been done"):
+            run([add("n")])
+        thread.join()
+        assert lost.fired.is_set()
 
 
 def test_a_restart_of_the_server_is_waited_for() -> None:

@@ -84,6 +84,7 @@ class _Parcel:
     lent: Channel | None
     sent_to: Endpoint | None = None
     mended: bool = False
+    doubtful: bool = False
 
     @property
     def repeatable(self) -> bool:
@@ -319,6 +320,10 @@ class Courier:
         patience: Patience | None = None
         loaded: set[Endpoint] = set()
         while True:
+            for i in among:
+                reply = replies[i]
+                if isinstance(reply, Lost) and reply.sent:
+                    parcels[i].doubtful = True
             todo = {i: cure for i in among if (cure := self._cure(parcels[i], replies[i], loaded)) is not Remedy.NONE}
             if not todo or self.closed:
                 return
@@ -369,12 +374,16 @@ class Courier:
 
     def _error(self, parcel: _Parcel, reply: Lost | Refusal) -> HeadraceError:
         what = parcel.call.function
+        doubt = ""
+        if parcel.doubtful and not parcel.call.readonly:
+            doubt = f"; {what} was sent and its reply was lost: it may or may not have been done"
         if self.closed and _remedy(reply) not in FINAL:
-            return ServerUnavailable(self.closed)
-        if isinstance(reply, Lost) and reply.final is None and reply.sent and not parcel.repeatable:
-            where = reply.endpoint.where if reply.endpoint else ""
-            return ServerUnavailable(f"the reply of {what} from {where} was lost: it may or may not have been done")
-        return _plain_error(reply, parcel.sent_to, what)
+            return ServerUnavailable(self.closed + doubt)
+        error = _plain_error(reply, parcel.sent_to, what)
+        if doubt and isinstance(error, ServerUnavailable):
+            cause, error = error.__cause__, ServerUnavailable(f"{error}{doubt}")
+            error.__cause__ = cause
+        return error
 
 
 def _farewell(effect: Effect) -> bool:
@@ -397,7 +406,7 @@ def _plain_error(reply: Lost | Refusal, endpoint: Endpoint | None, what: str) ->
     where = endpoint.where if endpoint else "the server"
     if isinstance(reply, Refusal):
         return refusals.error_of(reply.text, where, what)
-    return reply.final or unavailable(reply)
+    return reply.final or unavailable(reply, what)
 
 
 def _nobody(shard: int) -> Lost:

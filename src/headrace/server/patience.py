@@ -25,13 +25,15 @@ class Patience:
         return pause
 
 
-def unavailable(lost: Lost) -> ServerUnavailable:
-    """The error for a server that does not answer."""
-    where = lost.endpoint.where if lost.endpoint else "the cluster"
-    tls = "that it speaks TLS" if lost.endpoint and lost.endpoint.kind == "tls" else "whether it wants TLS (rediss://)"
-    error = ServerUnavailable(
-        f"no answer from the server at {where} ({lost.error}): see that it runs and can be reached from here, {tls}, "
-        "and that the URL (HEADRACE_URL) is right"
-    )
+def unavailable(lost: Lost, what: str = "") -> ServerUnavailable:
+    """The error for a server that did not answer `what`; without it, for one that never answered anything."""
+    who = f"the server at {lost.endpoint.where}" if lost.endpoint else "the cluster"
+    advice = "see that it runs and can be reached from here"
+    if not what:  # later on, the way in is known to be right
+        tls = lost.endpoint is not None and lost.endpoint.kind == "tls"
+        wish = "that it speaks TLS" if tls else "whether it wants TLS (rediss://)"
+        advice += f", {wish}, and that the URL (HEADRACE_URL) is right"
+    asked = f" to {what}" if what else ""
+    error = ServerUnavailable(f"no answer from {who}{asked} ({lost.error}): {advice}")
     error.__cause__ = lost.error
     return error
