@@ -5,7 +5,7 @@
 --
 -- spec: n, ahead, queues ("*" or a list), session, nonce, lease ms (by hand) or 0, members, units
 -- turn: queue, path, ids, jobs (ids and scores), first (sequence of the first claim), group, units (of the claim),
---   uncapped
+--   uncapped, ends (deadline), common (43_run)
 
 local front_queue, claim_id, take_turn
 local SIFTED = 200   -- most jobs of stopped tasks that a claim puts aside
@@ -147,12 +147,12 @@ end
 function claim_id(spec, turn, i)
   local n = turn.first + (turn.group and 0 or i - 1)
   local low = n % 256
-  if turn.high ~= n - low then
-    turn.high = n - low
+  if spec.high ~= n - low then
+    spec.high = n - low
     -- Cut to 32 bits: the id keeps its length when the sequence is past 2^40, and the nonce makes it unique.
-    turn.prefix = spec.nonce .. '.' .. string.format('%08x', turn.high / 256 % 4294967296)
+    spec.prefix = spec.nonce .. '.' .. string.format('%08x', spec.high / 256 % 4294967296)
   end
-  return turn.prefix .. HEX[low]
+  return spec.prefix .. HEX[low]
 end
 
 --- Note the starts of a turn in the log of a lane that has a rate.
@@ -226,7 +226,7 @@ function take_turn(spec, left, taken)
   if group then count(path, 'm', k - units) end
   count(path, 'r', -k)
   local turn = { queue = last.node.queue.path, path = path, ids = ids, jobs = jobs, first = next_seq(group and 1 or k),
-    group = group, units = units, uncapped = meta.capver }
+    group = group, units = units, uncapped = meta.capver, ends = 0, common = '' }
   taken[#taken + 1] = turn
   for i = 1, #steps do
     if steps[i].node.rn and not steps[i].own then log_starts(steps[i].node, spec, turn) end
