@@ -28,7 +28,7 @@ from headrace.errors import (
     UpgradeNeeded,
 )
 from headrace.protocol.codec import FailedJob
-from headrace.protocol.histories import Event
+from headrace.protocol.histories import Event, EventPage
 from headrace.queues.claim import Claim
 from headrace.queues.failures import Failure
 from headrace.queues.job import Job, JobInfo, Progress
@@ -44,6 +44,7 @@ __all__ = [
     "Counts",
     "EmbeddedUnavailable",
     "Event",
+    "EventPage",
     "Explanation",
     "FailedJob",
     "Failure",

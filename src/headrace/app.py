@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Self, Unpack
 
 from headrace.errors import OptionError, ServerUnfit
 from headrace.protocol import auditing, histories, looking, ruling, versions
-from headrace.protocol.histories import Event
+from headrace.protocol.histories import Cursor, Event, EventPage
 from headrace.protocol.names import check_namespace
 from headrace.protocol.options import QueueDefaults
 from headrace.protocol.steps import Steps
@@ -184,13 +184,34 @@ class Headrace:
             yield from versions.prune_libraries(library().name, self.shards)
         return findings
 
-    def _history(self, n: int = 1000) -> Steps[list[Event]]:
-        """The oldest events that are kept of about `n` calls a shard, in order."""
-        events: list[Event] = []
+    def _history(
+        self, n: int = 1000, *, queue: str | None = None, id: str | None = None, newest: bool = True
+    ) -> Steps[list[Event]]:
+        """The newest `n` events that are kept, or with `newest=False` the oldest; in either case the oldest first.
+
+        `queue` and `id` choose the events of one queue, or of jobs with that id; gaps belong to none.
+        """
+        return (yield from histories.read_history(range(self.shards), n, queue, id, newest))
+
+    def events(self, after: str | None = None) -> Iterator[EventPage]:
+        """Go through all events that are kept, shard by shard, or those after the `cursor` of a page; then end."""
+        cursor = Cursor(after, self.shards)
         for shard in range(self.shards):
-            _, found = yield from histories.read_history(shard, n=n)
-            events += found
-        return sorted(events, key=lambda event: event.ended)
+            more = True
+            while more:
+                page, more = self._engine.run(cursor.read(shard))
+                if page.events:
+                    yield page
+
+    async def aevents(self, after: str | None = None) -> AsyncIterator[EventPage]:
+        """The asynchronous `events`."""
+        cursor = Cursor(after, self.shards)
+        for shard in range(self.shards):
+            more = True
+            while more:
+                page, more = await self._engine.arun(cursor.read(shard))
+                if page.events:
+                    yield page
 
     def _set_history(self, level: str = "attempt", max_events: int = 0) -> Steps[None]:
         """Switch the history "off" or to "attempt"; keep about `max_events` a shard (0: as it is)."""
