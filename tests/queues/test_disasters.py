@@ -44,26 +44,6 @@ def test_a_server_that_lost_everything_starts_anew(mine: tuple[Headrace, Server]
     assert app.audit() == []
 
 
-@pytest.mark.parametrize("call", ["enqueue", "lease", "complete", "counts", "explain", "audit", "pause", "result"])
-def test_every_call_survives_the_loss(mine: tuple[Headrace, Server], call: str) -> None:
-    app, server = mine
-    q = app.queue("q")
-    job = q.enqueue(1, id="x")
-    (claim,) = q.lease(30)
-    admin(server, "FLUSHALL")
-    done: dict[str, Any] = {
-        "enqueue": lambda: q.enqueue(1).outcome == "added",
-        "lease": lambda: q.lease(30) == [],
-        "complete": lambda: claim.complete() is False,
-        "counts": lambda: q.counts().running == 0,
-        "explain": lambda: job.explain().status == "",
-        "audit": lambda: app.audit() == [],
-        "pause": lambda: q.pause() is True,
-        "result": lambda: job.status() is None,
-    }
-    assert done[call]()
-
-
 def test_two_processes_agree_on_the_new_shard(mine: tuple[Headrace, Server]) -> None:
     app, server = mine
     with Headrace(server.url) as other:
