@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import accumulate
 
 import pytest
 
@@ -26,15 +27,19 @@ def lanes_of(shard: Shard, n: int, size: int = 1) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 16, 100])
-def test_weights_hold_over_any_thousand_claims(shard: Shard, size: int) -> None:
-    shard.lane("q/light", w=1)
-    shard.lane("q/heavy", w=3)
-    fill(shard, "q", "light", 1200)
-    fill(shard, "q", "heavy", 2400)
+@pytest.mark.parametrize("weights", [{"a": 1, "b": 3}, {"a": 1, "b": 2, "c": 5}], ids=["two lanes", "three lanes"])
+def test_weights_hold_over_any_thousand_claims(shard: Shard, weights: dict[str, int], size: int) -> None:
+    """Every window of a thousand claims, from the first on, and each lane within 5 % of its own share."""
+    total = sum(weights.values())
+    for lane, weight in weights.items():
+        shard.lane(f"q/{lane}", w=weight)
+        fill(shard, "q", lane, 3000 * weight // total + 200)
     taken = lanes_of(shard, 3000, size)
-    for start in range(0, 2001, 50):
-        share = Counter(taken[start : start + 1000])["heavy"]
-        assert abs(share - 750) <= 50, f"{share} of the claims {start}..{start + 1000} were of the lane of weight 3"
+    for lane, weight in weights.items():
+        fair = 1000 * weight / total
+        before = list(accumulate((name == lane for name in taken), initial=0))
+        shares = [before[start + 1000] - before[start] for start in range(2001)]
+        assert fair * 0.95 <= min(shares) <= max(shares) <= fair * 1.05, f"{lane}: {min(shares)} to {max(shares)}"
 
 
 @pytest.mark.parametrize(("light", "heavy"), [(7, 11), (50, 100), (0.3, 0.5), (90, 1000), (1, 200)])

@@ -201,18 +201,51 @@ def test_a_queue_that_never_rests_is_not_taken_for_broken(app: Headrace, place: 
     assert found == []
 
 
-def test_queues_go_on_while_they_are_audited(app: Headrace) -> None:
-    """Nothing of a busy queue is taken for broken."""
-    q = app.queue("q")
+def test_queues_go_on_while_they_are_audited(app: Headrace, place: Place, namespace: str) -> None:
+    """Beside producers and consumers that do not wait for it: nothing is taken for broken, and nothing gets lost."""
     app.lane("l", queue="q", cap=20)
-    for n in range(30):
-        q.enqueue_many(range(20), lane="l")
-        claims = q.lease(30, n=20)
-        assert app.audit(repair=n % 2 == 0) == []
-        for claim in claims[:10]:
-            assert claim.complete()
-        for claim in claims[10:]:
-            claim.retry(delay=60)
+    made: list[str] = []
+    done: list[str] = []
+    producing = threading.Event()
+
+    def produce() -> None:
+        with place.open(namespace) as own:
+            q = own.queue("q")
+            for n in range(40):
+                jobs = q.enqueue_many(range(10), lane="l" if n % 2 else "", delay=0.05 if n % 4 == 0 else 0)
+                made.extend(job.id for job in [*jobs, q.enqueue(n, priority=n)])
+
+    def consume() -> None:
+        with place.open(namespace) as own:
+            q = own.queue("q")
+            while (claims := q.lease(30, n=7, wait=0.2)) or not producing.is_set() or q.counts().waiting:
+                again = [claim for claim in claims[:2] if claim.failures == 0]
+                for claim in again:
+                    assert claim.retry("once more", delay=0.05) == "waiting"
+                back, rest = claims[6:], [claim for claim in claims[:6] if claim not in again]
+                for claim in back:  # of a full batch, one unrun
+                    assert claim.release() == "waiting"
+                assert all(q.complete_many(rest))
+                done.extend(claim.id for claim in rest)
+
+    found: list[str] = []
+    audits = 0
+    with ThreadPoolExecutor(4) as pool:
+        producers = [pool.submit(produce) for _ in range(2)]
+        consumers = [pool.submit(consume) for _ in range(2)]
+        while not all(future.done() for future in [*producers, *consumers]):
+            found += app.audit(repair=audits % 2 == 0)
+            audits += 1
+            if all(future.done() for future in producers):
+                producing.set()
+        for future in [*producers, *consumers]:
+            future.result()
+    assert found == []
+    assert audits > 5
+    assert len(done) == len(set(done)), "no job is done twice"
+    assert set(done) == set(made), "and none is lost"
+    assert len(made) == 2 * 40 * 11
+    assert app.audit() == []
 
 
 def test_a_cap_opens_again_when_a_lost_run_is_mended(alone: tuple[Headrace, Hands, Claim]) -> None:
