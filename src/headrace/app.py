@@ -32,7 +32,8 @@ class Headrace:
 
     `connection` takes an existing redis-py client or pool instead of a URL. `shards` is fixed when the namespace
     is first used; later it is checked, and None takes what is there. `durability` names the least the server must
-    promise: "memory", "everysec", "always" or "replicated".
+    promise: "memory", "everysec", "always" or "replicated". All keys begin with `namespace`. `folder` is where the
+    embedded server keeps its data, else what HEADRACE_DIR names. Data and results have at most `max_payload` bytes.
     """
 
     def __init__(

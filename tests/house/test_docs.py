@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import headrace
+from headrace import errors
 from tests.house.repo import ROOT, named, short
 
 DOCUMENTS = named(".md")
@@ -66,3 +68,10 @@ def test_decision_records_are_numbered_and_whole() -> None:
             text = path.read_text(encoding="utf-8")
             missing = [part for part in ("## Context", "## Decision", "## Consequence") if part not in text]
             assert not missing, f"{short(path)}: {missing}"
+
+
+def test_the_reference_names_everything_public() -> None:
+    text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    tree = {name for name in headrace.__all__ if name in (errors.__doc__ or "")}
+    assert {name for name in headrace.__all__ if f"headrace.{name}" not in text} <= tree
+    assert "error-tree" in text
