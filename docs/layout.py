@@ -1,4 +1,4 @@
-"""Lets long names in tables break after a slash, a colon or an underscore: they have no blanks, and pushed all else out."""
+"""Lets long names in tables break after a slash, a colon or an underscore: without blanks, they pushed all else out."""
 
 from __future__ import annotations
 

@@ -173,6 +173,7 @@ def test_stranded(app: Headrace, hands: Hands, dirty: None) -> None:
     job = q.enqueue(1, id="x")
     for shard in range(app.shards):
         hands("DEL", "z:q", shard=shard)
+    assert job.status() == "stranded"
     why = reason(job, "stranded")
     assert "audit(repair=True) mends it" in str(why)
     app.audit(repair=True)

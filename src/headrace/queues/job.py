@@ -29,7 +29,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class JobInfo:
-    """Everything known about a job at one moment. Times are epoch seconds of the server."""
+    """Everything known about a job at one moment. Times are epoch seconds of the server.
+
+    `at` is when it was enqueued, is due, has started or has ended, as its status says; `counts` has its
+    `attempts`, `failures`, `stalls` and `timeouts`, and `error` is the last attempt's. `data` is decoded without the
+    queue's `data_type`, and None once the job is done or cancelled.
+    """
 
     queue: str
     id: str
@@ -78,7 +83,10 @@ class Job:
         return self._ref.id
 
     def _status(self) -> Steps[str | None]:
-        """scheduled, ready, held, running, done, failed or cancelled; None when nothing is known of it (any more)."""
+        """scheduled, ready, held, running, done, failed or cancelled; None when nothing is known of it (any more).
+
+        It is stranded when somebody changed the server's data so that it stands in no place: `app.audit(repair=True)`.
+        """
         seen = yield from looking.look(self._ref)
         return seen.status or None
 
