@@ -12,7 +12,7 @@ from headrace.errors import EmbeddedUnavailable
 from headrace.server import embedded_program
 from headrace.server.embedded import start_or_join
 from headrace.server.embedded_folder import Folder
-from tests.tools.processes import eventually, new_directory
+from tests.tools.processes import alive, eventually, new_directory
 
 
 def a_program(folder: Path, script: str) -> Path:
@@ -134,3 +134,35 @@ def test_a_full_disk(tmp_path: Path) -> None:
     with pytest.raises(EmbeddedUnavailable, match=r"The disk is full: free some space, or set HEADRACE_URL"):
         start_or_join(tmp_path)
     unoccupied(tmp_path)
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["and made anew", "and gone"])
+def test_a_folder_that_was_removed_under_its_users_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, again: bool
+) -> None:
+    """Two servers for one path, and jobs that nobody finds: said once, when the first connects anew or leaves."""
+    folder = tmp_path / "data"
+    first = start_or_join(folder)
+    old = first.pid
+    shutil.rmtree(folder)
+    if again:
+        with start_or_join(folder) as second:
+            assert second.pid != old
+            assert caplog.messages == []
+            first.ensure()
+            assert first.pid == second.pid
+    first.close()
+    first.close()
+    (said,) = caplog.messages
+    assert f"the folder {folder} was removed or replaced while this process used its embedded server" in said
+    eventually(lambda: not alive(old), "the server without a folder ends with its last user", 15)
+    if again:
+        unoccupied(folder)
+
+
+def test_nothing_is_told_of_a_folder_that_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with start_or_join(tmp_path / "data") as first, start_or_join(tmp_path / "data") as second:
+        first.ensure()
+        second.ensure()
+    unoccupied(tmp_path / "data")
+    assert caplog.messages == []

@@ -6,8 +6,10 @@ The locks in `embedded_folder` decide who is what, `embedded_start` finds or sta
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 from headrace.errors import EmbeddedUnavailable
@@ -15,6 +17,8 @@ from headrace.server.embedded_folder import Folder
 from headrace.server.embedded_start import Patience, find_or_start, hold_users
 
 START_WITHIN = 15.0
+
+log: Final = logging.getLogger("headrace")
 
 
 class Embedded:
@@ -27,6 +31,7 @@ class Embedded:
         self._folder = folder
         self._program = program
         self._timeout = timeout
+        self._warned = False
         self._share: int | None = hold_users(folder, Patience(timeout))
         try:
             self.ensure()
@@ -55,6 +60,7 @@ class Embedded:
             raise EmbeddedUnavailable(
                 f"this share in the embedded server of {self.folder} is closed. Call start_or_join() for a new one."
             )
+        self._warn_when_removed(self._share)
         seen = find_or_start(self._folder, self._program, Patience(self._timeout))
         self.url, self.pid = "unix://" + quote(seen.address), seen.pid
 
@@ -62,7 +68,19 @@ class Embedded:
         """Leaves; when nobody else is left, the server writes out its data and stops. Any number of times."""
         share, self._share = self._share, None
         if share is not None:
+            self._warn_when_removed(share)
             os.close(share)  # never LOCK_UN: that would also take the share of forked children
+
+    def _warn_when_removed(self, share: int) -> None:
+        """One line, once: our server listens where nobody finds it any more, and what it writes is gone with it."""
+        if not self._warned and not self._folder.has(share, "users.lock"):
+            self._warned = True
+            log.error(
+                "the folder %s was removed or replaced while this process used its embedded server: the jobs on that "
+                "server are seen by no other process, and are gone when it stops. End all processes that use the "
+                "folder before you remove it",
+                self.folder,
+            )
 
     def __enter__(self) -> Embedded:
         return self

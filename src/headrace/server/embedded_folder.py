@@ -74,15 +74,22 @@ class Folder:
             try:
                 fcntl.flock(held, operation | fcntl.LOCK_NB)
                 # whoever cleared the folder meanwhile took the file, and what it locks, out of everybody's sight
-                if os.path.samestat(os.fstat(held), os.stat(self.path / name)):
+                if self.has(held, name):
                     return held
-            except (BlockingIOError, FileNotFoundError):
+            except BlockingIOError:
                 pass
             except BaseException:
                 os.close(held)
                 raise
             os.close(held)
         return None
+
+    def has(self, held: int, name: str) -> bool:
+        """Whether an open file is still the one of that name in this folder."""
+        try:
+            return os.path.samestat(os.fstat(held), os.stat(self.path / name))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def occupied(self) -> bool:
         """Whether a server or its supervisor lives here, however silent. Only for the holder of `start.lock`."""
