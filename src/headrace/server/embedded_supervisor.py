@@ -41,9 +41,8 @@ def run_server(program: str, arguments: list[str], lock: int, parent: int) -> No
         os._exit(127)
 
 
-def stop_when_unused(server: int) -> None:
+def stop_when_unused(server: int, users: int) -> None:
     """Sleeps until no process holds `users.lock`, then asks the server to flush and go."""
-    users = os.open("users.lock", OPEN, 0o600)
     fcntl.flock(users, fcntl.LOCK_EX)
     unused.acquire()
     os.kill(server, SIGTERM)
@@ -82,6 +81,7 @@ def main() -> None:
     os.umask(0o077)
     os.set_inheritable(status, False)
     lock = os.open("server.lock", OPEN, 0o600)
+    users = os.open("users.lock", OPEN, 0o600)  # before there is a server: it must end even if the folder is removed
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -91,7 +91,7 @@ def main() -> None:
     server = os.fork()
     if server == 0:
         run_server(program, sys.argv[5:], lock, parent)
-    _thread.start_new_thread(stop_when_unused, (server,))
+    _thread.start_new_thread(stop_when_unused, (server, users))
     code = os.waitstatus_to_exitcode(os.waitpid(server, 0)[1])
     tidy(instance, socket)
     how = f"exit code {code}" if code >= 0 else f"signal {-code}"
