@@ -1,5 +1,5 @@
 -- Switch the history, and bound it.
--- Flags: none
+-- Flags: allow-oom
 -- Keys: {tag}meta
 -- Arguments: level (0 off, 1 an event an attempt), most events kept (0: as it is)
 -- Replies: 1
