@@ -52,9 +52,8 @@ for i = 1, n do
   if head == '' then head = default end
   local ask = by_head[head]
   if not ask then
-    ask = decode_head(head)
+    ask = decode_head(head, queue)
     by_head[head] = ask
-    ask.path = path_of(queue, ask.lane)
     node(ask.path)
     if heads[ask.path] == nil then heads[ask.path] = tonumber(first_job(ask.path)[2] or math.huge) end
     if ask.at > now then call('ZCARD', K .. 'due') end

@@ -23,6 +23,15 @@ local NEVER_BORN = '\0\0\0\0\0\0\0\0\0\0\0\0'
 --- The twelve bytes of a record that say when its job was queued, and its generation.
 local function born_of(rec) return sub(rec, 3, 14) end
 
+--- The packed options of a record, or nil, and where its payload begins: what a claim needs, for less than `parse`.
+local function options_in(rec)
+  local at = 16 + byte(rec, 15)
+  if byte(rec) == 0 then return nil, at end
+  local high, low = byte(rec, at, at + 1)
+  local ends = at + 2 + high * 256 + low
+  return sub(rec, at + 2, ends - 1), ends
+end
+
 -- What one call may read of records (E25): loops over many jobs stop beyond it, and go on in the next call.
 local CALL_BYTES = 1048576
 

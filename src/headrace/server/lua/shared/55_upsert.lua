@@ -8,30 +8,32 @@ local read_head, decode_head, hold, update_waiting, absorb_held
 
 do -- a chunk of Lua has at most 200 locals: the others are of this file only
 
---- Heads recur from call to call, and decoding one costs as much as two commands: a thousand are kept.
+--- Heads recur from call to call, and decoding one costs as much as two commands: some are kept. Many more would be
+-- in the way of the collection of garbage where each job has a head of its own.
 local heads, heads_kept = {}, 0
 
 function read_head(head)
   local h = heads[head]
   if h then return h end
   local v = head ~= '' and unpack_(head) or {}
-  local opts = v[5]
-  if type(opts) == 'table' and #pack(opts) > 4096 then
-    refuse('OPTION', 'the options of a job have at most 4,096 bytes')
-  end
-  h = { lane = v[1] or '', prio = v[2] or 50, at = v[3] or 0, delay = v[4] or 0,
-    opts = type(opts) == 'table' and next(opts) and pack(opts) or nil, d = v[6] or 1, a = v[7] or 1,
-    c = v[8] or v[6] or 1, letters = v[9] or '' }
-  if heads_kept == 1000 then heads, heads_kept = {}, 0 end
+  local opts = type(v[5]) == 'table' and next(v[5]) and pack(v[5]) or nil
+  if opts and #opts > 4096 then refuse('OPTION', 'the options of a job have at most 4,096 bytes') end
+  h = { lane = v[1] or '', prio = v[2] or 50, at = v[3] or 0, delay = v[4] or 0, opts = opts, d = v[6] or 1,
+    a = v[7] or 1, c = v[8] or v[6] or 1, letters = v[9] or '', path = '' }
+  if heads_kept == 64 then heads, heads_kept = {}, 0 end
   heads[head], heads_kept = h, heads_kept + 1
   return h
 end
 
---- A head as one call asks for it: a delay counts from now.
-function decode_head(head)
+--- A head as one call for this queue asks for it: a delay counts from now.
+function decode_head(head, queue)
   local h = read_head(head)
-  return { lane = h.lane, prio = h.prio, at = h.delay > 0 and now + h.delay or h.at, opts = h.opts, d = h.d, a = h.a,
-    c = h.c, letters = h.letters }
+  if h.delay > 0 then
+    h = { lane = h.lane, prio = h.prio, at = now + h.delay, opts = h.opts, d = h.d, a = h.a, c = h.c,
+      letters = h.letters, path = '' }
+  end
+  h.path = path_of(queue, h.lane)
+  return h
 end
 
 local function merged_time(old, new, how)

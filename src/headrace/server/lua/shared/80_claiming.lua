@@ -21,16 +21,13 @@ end
 local function start_run(spec, turn, i, rec, attempt)
   local claim, score = claim_id(spec, turn, i), tonumber(turn.jobs[2 * i])
   if not rec then return claim, entry_of(claim, turn.common, score, attempt, NEVER_BORN, 0), turn.ends end
-  if byte(rec) == 0 then -- no options, so nothing to parse
-    return claim, entry_of(claim, turn.common, score, attempt, born_of(rec), #rec - 15 - byte(rec, 15)), turn.ends
-  end
-  local job = parse(rec)
-  local timeout, common, ends = option(job, 't'), turn.common, turn.ends
+  local options, payload_at = options_in(rec)
+  local timeout, common, ends = options and unpack_once(options).t or -1, turn.common, turn.ends
   if timeout ~= -1 and (ends == 0 or now + timeout + GRACE < ends) then
     ends = now + timeout + GRACE
     common = common_for(spec, turn, ends, 't')
   end
-  return claim, entry_of(claim, common, score, attempt, born_of(rec), #rec - job.at + 1, job.o), ends
+  return claim, entry_of(claim, common, score, attempt, born_of(rec), #rec - payload_at + 1, options), ends
 end
 
 --- Write down what was taken in one queue: runs and deadlines. Adds to `reply` and `list` what
