@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from types import FunctionType
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from headrace.protocol.steps import Steps
 from headrace.queues.engine import OnEngine
@@ -16,12 +17,12 @@ R = TypeVar("R")
 
 def plain(operation: Callable[Concatenate[S, P], Steps[R]]) -> Callable[Concatenate[S, P], R]:
     """The synchronous method of an operation."""
+    named = _named(operation, "")
 
-    @wraps(operation)
+    @wraps(named)
     def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.engine.run(operation(self, *args, **kwargs))
+        return self.engine.run(named(self, *args, **kwargs))
 
-    _rename(method, operation.__name__.removeprefix("_"))
     return method
 
 
@@ -29,15 +30,23 @@ def twin(
     operation: Callable[Concatenate[S, P], Steps[R]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
     """The asynchronous method of an operation."""
+    named = _named(operation, "a")
 
-    @wraps(operation)
+    @wraps(named)
     async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await self.engine.arun(operation(self, *args, **kwargs))
+        return await self.engine.arun(named(self, *args, **kwargs))
 
-    _rename(method, "a" + operation.__name__.removeprefix("_"))
     return method
 
 
-def _rename(method: Callable[..., Any], name: str) -> None:
-    method.__name__ = name
-    method.__qualname__ = method.__qualname__.rsplit(".", 1)[0] + "." + name
+def _named(operation: Callable[P, Steps[R]], prefix: str) -> Callable[P, Steps[R]]:
+    """The operation under the name that people call, and with what they get: for help() and errors of its arguments."""
+    body = cast("FunctionType", operation)
+    name = prefix + body.__name__.removeprefix("_")
+    named = FunctionType(body.__code__, body.__globals__, name, body.__defaults__, body.__closure__)
+    named.__qualname__ = body.__qualname__.rpartition(".")[0] + "." + name
+    named.__kwdefaults__ = body.__kwdefaults__
+    named.__doc__, named.__module__ = body.__doc__, body.__module__
+    answer = str(body.__annotations__["return"])
+    named.__annotations__ = body.__annotations__ | {"return": answer.removeprefix("Steps[").removesuffix("]")}
+    return cast("Callable[P, Steps[R]]", named)
