@@ -17,6 +17,7 @@ from redis import exceptions
 from headrace.errors import HeadraceError, ServerUnavailable, ServerUnfit
 from headrace.server.endpoint import Endpoint, Kind
 from headrace.server.moves import Lost
+from headrace.server.patience import foreign
 
 _SYNC: Final[dict[Kind, Any]] = {
     "tcp": redis.Connection,
@@ -76,6 +77,8 @@ def _final(endpoint: Endpoint, error: Exception) -> HeadraceError | None:
         return ServerUnfit(
             f"the server at {endpoint.where} refused the way in ({error}): check user and password of the URL"
         )
+    if isinstance(error, exceptions.InvalidResponse):
+        return foreign(endpoint, error)
     cause = error.__context__ or error
     if endpoint.kind == "tls" and isinstance(cause, ssl.SSLError | FileNotFoundError):
         return ServerUnavailable(

@@ -6,12 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import Final, cast
 
-from headrace.errors import ProtocolError, ServerUnavailable, ServerUnfit
+from headrace.errors import ProtocolError, ServerUnfit
 from headrace.server import refusals
 from headrace.server.endpoint import Endpoint
-from headrace.server.moves import Lost, Moves, Pause, Refusal, Send, pack
-from headrace.server.patience import Patience, unavailable
+from headrace.server.moves import Garbled, Lost, Moves, Pause, Refusal, Send, pack
+from headrace.server.patience import Patience, foreign, unavailable
 from headrace.server.refusals import Remedy
+from headrace.server.search import hopeless, not_found
 from headrace.server.topology import Single, Topology
 
 _NEEDED: Final = {"Redis": (7, 0), "Valkey": (7, 2)}
@@ -82,18 +83,15 @@ def survey(topology: Topology, retry_for: float) -> Moves[list[Facts]]:
         if found and all(facts.is_primary or facts.is_cluster for facts in found):
             return found
         # A failover may be under way, but whoever gave one server's URL named the wrong one.
-        pause = None if isinstance(topology, Single) else patience.pause()
+        lost = not found and hopeless(topology.troubles)
+        pause = None if isinstance(topology, Single) or lost else patience.pause()
         if pause is None and found:
             raise ServerUnfit(
                 f"the server at {topology.primaries()[0].where} is a replica and takes no writes: "
                 "connect to its primary, or through its Sentinels"
             )
         if pause is None:
-            raise ServerUnavailable(
-                f"none of the Sentinels or nodes that the URL names has led to a primary within {retry_for:g} s: see "
-                "that they run and can be reached from here, and that the URL (HEADRACE_URL) is right, the service's "
-                "name of a Sentinel URL included"
-            )
+            raise not_found(topology.troubles, 0 if lost else retry_for)
         yield Pause(pause)
 
 
@@ -127,6 +125,8 @@ def _ask(endpoint: Endpoint, retry_for: float, *words: str) -> Moves[bytes]:
             return reply
         if isinstance(reply, Lost) and (reply.final or not reply.sent):
             raise reply.final or unavailable(reply)  # nothing listens there: waiting would only hide it
+        if isinstance(reply, Lost) and isinstance(reply.error, Garbled):
+            raise foreign(endpoint, reply.error)
         pause = patience.pause()
         if isinstance(reply, Refusal) and (pause is None or refusals.remedy(reply.text) is Remedy.NONE):
             raise refusals.error_of(reply.text, endpoint.where, words[0])

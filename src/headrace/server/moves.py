@@ -37,6 +37,10 @@ class Refusal(Exception):
         return str(self.args[0])
 
 
+class Garbled(ConnectionError):
+    """What came is no reply of the protocol: somebody else's server, or somebody else's bytes."""
+
+
 @dataclass(slots=True, eq=False)
 class Lost:
     """No reply: `sent` says whether the request may have reached the server; a `final` error is not retried."""
@@ -136,7 +140,7 @@ def pack(*words: bytes | str | int | float) -> bytes:
 
 def new_reader() -> hiredis.Reader:
     """A parser of replies: bytes stay bytes, an error reply becomes a `Refusal`."""
-    return hiredis.Reader(replyError=Refusal, notEnoughData=NOT_YET)
+    return hiredis.Reader(protocolError=Garbled, replyError=Refusal, notEnoughData=NOT_YET)
 
 
 def trouble(reply: object) -> bool:

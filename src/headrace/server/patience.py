@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 from headrace import clock
-from headrace.errors import ServerUnavailable
+from headrace.errors import ServerUnavailable, ServerUnfit
+from headrace.server.endpoint import Endpoint
 from headrace.server.moves import Lost
 
 
@@ -37,3 +38,11 @@ def unavailable(lost: Lost, what: str = "") -> ServerUnavailable:
     error = ServerUnavailable(f"no answer from {who}{asked} ({lost.error}): {advice}")
     error.__cause__ = lost.error
     return error
+
+
+def foreign(endpoint: Endpoint, error: Exception) -> ServerUnfit:
+    """The error for a server that speaks another language than Redis."""
+    return ServerUnfit(
+        f"what listens at {endpoint.where} is no Redis or Valkey server ({error}): check host and port of the URL "
+        "(HEADRACE_URL); a web server or another database may have that port"
+    )

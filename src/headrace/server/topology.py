@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 from binascii import crc_hqx
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Thread
 from typing import Any, Final, Protocol, cast
 
 from headrace.server.address import Address
 from headrace.server.endpoint import Endpoint
 from headrace.server.moves import Lost, Moves, Send, pack, trouble
+from headrace.server.search import Trouble, trouble_of
 
 SLOTS: Final = 16384
 
@@ -24,6 +25,8 @@ class Topology(Protocol):
 
     version: int
     is_cluster: bool
+    #: what the last search met at each address that did not lead on
+    troubles: Mapping[str, Trouble]
 
     def endpoint(self, shard: int) -> Endpoint | None:
         """The primary of a shard, or None while nobody serves it."""
@@ -45,6 +48,7 @@ class Single:
 
     def __init__(self, endpoint: Endpoint, revive: Callable[[], None] | None = None) -> None:
         self.version = 0
+        self.troubles: Mapping[str, Trouble] = {}
         self._endpoint = endpoint
         self._revive = revive
         self._reviver: Thread | None = None
@@ -72,6 +76,7 @@ class Sentinel:
 
     def __init__(self, address: Address) -> None:
         self.version = 0
+        self.troubles: Mapping[str, Trouble] = {}
         self._service = address.service
         self._way_in = address.way_in
         self._sentinels = list(address.seeds)
@@ -90,9 +95,12 @@ class Sentinel:
         """Ask one Sentinel after the other; the first that answers is asked first the next time."""
         if self.version != seen:
             return
+        met: dict[str, Trouble] = {}
         for sentinel in list(self._sentinels):
             reply = yield Send(sentinel, pack("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service))
             if trouble(reply) or not reply:
+                unknown = Trouble(f"this Sentinel knows no service {self._service!r}", True)
+                met[sentinel.where] = trouble_of(reply, "it is no Sentinel", unknown)
                 continue
             place = (_text(reply[0]), int(reply[1]))
             if place not in self._known:
@@ -102,6 +110,7 @@ class Sentinel:
                 self.version += 1
             self._sentinels = [sentinel, *(s for s in self._sentinels if s is not sentinel)]
             return
+        self.troubles = met
 
 
 class Cluster:
@@ -111,6 +120,7 @@ class Cluster:
 
     def __init__(self, seeds: list[Endpoint], namespace: str) -> None:
         self.version = 0
+        self.troubles: Mapping[str, Trouble] = {}
         self._namespace = namespace
         self._seeds = seeds
         self._known = {seed.place: seed for seed in seeds}
@@ -135,12 +145,16 @@ class Cluster:
         known = self.primaries()
         random.shuffle(known)
         asked = [node for node in dict.fromkeys([*known, *self._seeds]) if node is not failed]
+        met: dict[str, Trouble] = {}
         for node in [*asked, *([failed] if failed else [])]:
             reply = yield Send(node, pack("CLUSTER", "SLOTS"))
             if not isinstance(reply, Lost) and not trouble(reply) and reply:
                 self._slots = self._read(reply, node)
                 self.version += 1
                 return
+            no_slots = Trouble("its cluster has no slots assigned", False)
+            met[node.where] = trouble_of(reply, "it is not in cluster mode", no_slots)
+        self.troubles = met
 
     def _read(self, reply: Any, asked: Endpoint) -> list[Endpoint | None]:
         slots: list[Endpoint | None] = [None] * SLOTS
