@@ -4,7 +4,7 @@ HeadraceError
 ├── InvalidInput            what you passed cannot be used; nothing was sent
 │   ├── PayloadError        data that cannot be encoded, is too large or too deep
 │   ├── OptionError         an unknown option, or a value outside its bounds
-│   ├── NameInvalid         a queue, lane or id with characters or a length that is not allowed
+│   ├── NameInvalid         a queue, lane, task or id with characters or a length that is not allowed
 │   └── RouteRequired       several shards, and nothing says which one this job belongs to
 ├── JobError                about one job
 │   ├── JobExists           `if_exists="error"`, and the id is taken
@@ -46,7 +46,7 @@ class OptionError(InvalidInput):
 
 
 class NameInvalid(InvalidInput):
-    """A queue, lane or id with characters or a length that is not allowed."""
+    """A queue, lane, task or id with characters or a length that is not allowed."""
 
 
 class RouteRequired(InvalidInput):

@@ -14,20 +14,18 @@ from typing import Final
 
 from headrace import clock
 from headrace.errors import NameInvalid
+from headrace.protocol.texts import MAX_BYTES, check_text, shown
 
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _ALPHABET: Final = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _GENERATED: Final = re.compile(r"[-0-9A-Z_a-z]{16}\Z")
 _VALUE: Final = {c: i for i, c in enumerate(_ALPHABET)}
-MAX_BYTES: Final = 256
+FAILURE_SUFFIX: Final = "-fail"
 MAX_SHARDS: Final = 4096
 
 
 def check_name(name: object, what: str) -> str:
     """A queue's name, or one level of a lane: text without slashes, control characters, or outer blanks."""
-    if not isinstance(name, str):
-        raise NameInvalid(f"{what} must be a string, not {type(name).__name__}: {name!r}")
-    _check_text(name, what)
+    name = check_text(name, what)
     if "/" in name:
         raise NameInvalid(f"{what} {name!r} contains a slash: slashes separate the levels of lanes")
     if name != name.strip() or name == "*":
@@ -40,7 +38,7 @@ def check_lane(lane: object) -> str:
     if lane is None or lane == "":
         return ""
     if not isinstance(lane, str):
-        raise NameInvalid(f"lane must be a string, not {type(lane).__name__}: {lane!r}")
+        raise NameInvalid(f"lane must be a string, not {type(lane).__name__}: {shown(lane)}")
     levels = lane.split("/")
     if len(levels) > 2:
         raise NameInvalid(f"lane {lane!r} has {len(levels)} levels: at most two are allowed below a queue")
@@ -53,30 +51,31 @@ def check_lane(lane: object) -> str:
 
 def check_namespace(namespace: object) -> str:
     """The first part of every key: no braces, which say what belongs to one hash slot."""
-    if not isinstance(namespace, str):
-        raise NameInvalid(f"namespace must be a string, not {type(namespace).__name__}: {namespace!r}")
-    if set(_check_text(namespace, "namespace")) & set("{}"):
+    name = check_text(namespace, "namespace")
+    if set(name) & set("{}"):
         raise NameInvalid(f"namespace {namespace!r} must not contain braces: they mark what shares a hash slot")
-    return namespace
+    return name
 
 
 def check_id(id: object) -> str:
     """A job's id: any text of 1..256 bytes without control characters."""
-    if not isinstance(id, str):
-        raise NameInvalid(f"id must be a string, not {type(id).__name__}: {id!r}")
-    return _check_text(id, "id")
+    return check_text(id, "id")
 
 
-def _check_text(text: str, what: str) -> str:
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError as error:
-        raise NameInvalid(f"{what} {text!r} is not valid Unicode text: {error.reason}") from None
-    if not 0 < size <= MAX_BYTES:
-        raise NameInvalid(f"{what} must have 1 to {MAX_BYTES} bytes, {text[:40]!r} has {size}")
-    if _CONTROL.search(text):
-        raise NameInvalid(f"{what} {text!r} contains control characters")
-    return text
+def check_task(task: object, what: str = "task") -> str:
+    """A task's name: any text of 1..256 bytes without control characters."""
+    return check_text(task, what)
+
+
+def failure_queue(queue: str) -> str:
+    """The queue into which the server writes a job about each failure of a queue."""
+    name = check_name(queue, "queue") + FAILURE_SUFFIX
+    if len(name.encode()) > MAX_BYTES:
+        raise NameInvalid(
+            f"queue {queue[:40]!r}... can have no failure jobs: they go into the queue of that name and "
+            f"{FAILURE_SUFFIX!r}, which would be longer than {MAX_BYTES} bytes"
+        )
+    return name
 
 
 def content_id(payload: bytes) -> str:

@@ -5,17 +5,21 @@ A queue has defaults; a call gives some options; what neither names has the engi
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
 import msgspec
 
 from headrace.errors import OptionError
-from headrace.protocol.names import check_lane
+from headrace.protocol.guesses import check_names
+from headrace.protocol.names import check_lane, check_task
 from headrace.protocol.routing import check_route
+from headrace.protocol.texts import shown
 from headrace.protocol.times import Duration, Time, duration_ms, to_ms
+
+#: The most that a budget or cap can be: what the server counts exactly, and far more than anybody runs.
+MAX_COUNT: Final = (1 << 31) - 1
 
 
 class JobOptions(TypedDict, total=False):
@@ -72,8 +76,15 @@ class QueueDefaults(TypedDict, total=False):
 def _count(value: object, name: str) -> int:
     if value is None:
         return -1
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
-        raise OptionError(f"{name}={value!r}: expected a whole number from 0 on, or None for no limit")
+    return whole(value, name, 0, "no limit")
+
+
+def whole(value: object, name: str, least: int, without: str) -> int:
+    """A whole number from `least` on; `without` is what None stands for, for the error's text."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise OptionError(f"{name}={shown(value)}: expected a whole number from {least} on, or None for {without}")
+    if value > MAX_COUNT:
+        raise OptionError(f"{name} is too large: at most {MAX_COUNT:,}, or None for {without}")
     return value
 
 
@@ -83,7 +94,7 @@ def _duration(value: object, name: str) -> int:
 
 def _timeout(value: object, name: str) -> int:
     if value is not None and duration_ms(value, name) == 0:
-        raise OptionError(f"{name}={value!r}: an attempt needs some time; None stands for no limit")
+        raise OptionError(f"{name}={shown(value)}: an attempt needs some time; None stands for no limit")
     return _duration(value, name)
 
 
@@ -96,13 +107,9 @@ def _bounded(value: object, name: str) -> int:
 def check_priority(value: object, name: str = "priority") -> int:
     """A priority: 0..100, greater goes first."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
-        raise OptionError(f"{name}={value!r}: expected a whole number from 0 to 100; greater goes first, 50 is usual")
-    return value
-
-
-def _text(value: object, name: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise OptionError(f"{name}={value!r}: expected a name")
+        raise OptionError(
+            f"{name}={shown(value)}: expected a whole number from 0 to 100; greater goes first, 50 is usual"
+        )
     return value
 
 
@@ -124,7 +131,7 @@ SPECS: Final[dict[str, _Spec]] = {
     "keep_result": _Spec("k", 600_000, _duration),
     "keep_failed": _Spec("d", 604_800_000, _duration),
     "unique_for": _Spec("u", 0, _duration),
-    "task": _Spec("n", None, _text),
+    "task": _Spec("n", None, check_task),
 }
 _BY_LETTER: Final = {spec.letter: name for name, spec in SPECS.items()}
 _PLACES: Final = {"priority": "p", "lane": "l"}
@@ -134,17 +141,6 @@ ENQUEUE_NAMES: Final = frozenset((*SPECS, *_PLACES, *_OTHERS, *_UPDATES))
 DEFAULT_NAMES: Final = frozenset((*(set(SPECS) - {"task"}), "priority"))
 _RUN_AT_MODES: Final[dict[Any, int]] = {False: 0, True: 1, "if_later": 2, "if_earlier": 3}
 _IF_EXISTS: Final = {"update": "u", "ignore": "i", "error": "e"}
-
-
-def check_names(given: Iterable[str], allowed: frozenset[str], where: str) -> None:
-    """Refuse option names that do not exist, and say which one was probably meant."""
-    for name in given:
-        if name not in allowed:
-            close = difflib.get_close_matches(name, allowed, 1)
-            usual = sorted(name for name in allowed if not name.startswith("update_"))
-            more = ", and flags update_..." if len(usual) < len(allowed) else ""
-            hint = f": did you mean {close[0]!r}?" if close else f"; there are: {', '.join(usual)}{more}"
-            raise OptionError(f"{where} has no option {name!r}{hint}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +175,7 @@ def build_head(given: Mapping[str, Any], defaults: Mapping[str, Any], queue: str
     data = _flag(given, "update_data", True)
     mode = given.get("update_run_at", True)
     if not isinstance(mode, bool | str) or mode not in _RUN_AT_MODES:
-        raise OptionError(f"update_run_at={mode!r}: expected True, False, 'if_later' or 'if_earlier'")
+        raise OptionError(f"update_run_at={shown(mode)}: expected True, False, 'if_later' or 'if_earlier'")
     if not given and priority == 50 and not options:
         return Head(b"", "", None, "u")  # nothing special: the server knows what that means
     packed = msgspec.msgpack.encode(
@@ -223,7 +219,7 @@ def _takes(given: Mapping[str, Any], name: str) -> bool:
 def _flag(given: Mapping[str, Any], name: str, default: bool) -> int:
     value = given.get(name, default)
     if not isinstance(value, bool):
-        raise OptionError(f"{name}={value!r}: expected True or False")
+        raise OptionError(f"{name}={shown(value)}: expected True or False")
     return int(value)
 
 
@@ -240,7 +236,7 @@ def _time(given: Mapping[str, Any]) -> tuple[int, int]:
 def _if_exists(given: Mapping[str, Any]) -> str:
     value = given.get("if_exists", "update")
     if not isinstance(value, str) or value not in _IF_EXISTS:
-        raise OptionError(f"if_exists={value!r}: expected 'update', 'ignore' or 'error'")
+        raise OptionError(f"if_exists={shown(value)}: expected 'update', 'ignore' or 'error'")
     return _IF_EXISTS[value]
 
 

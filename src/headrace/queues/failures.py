@@ -42,11 +42,12 @@ def error_payload(error: object) -> bytes:
             record["traceback"] = _text(_trace, error)
         fields = {name: value for name, value in vars(error).items() if not name.startswith("_")}
     else:
+        record["message"] = _text(repr, error)
         fields = {"value": error}
     try:
         return codec.encode(record | {"fields": fields} if fields else record, _MAX_BYTES, "error")
     except PayloadError:
-        return codec.encode(record if record["message"] else record | {"message": _text(repr, error)})
+        return codec.encode(record)
 
 
 def _trace(error: BaseException) -> str:

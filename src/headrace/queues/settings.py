@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
 from headrace.errors import OptionError
+from headrace.protocol.guesses import check_names
 from headrace.protocol.looking import Tally
-from headrace.protocol.options import SPECS, check_names, check_priority
+from headrace.protocol.options import SPECS, check_priority, whole
+from headrace.protocol.texts import shown
 from headrace.protocol.times import Duration, Time, duration_ms, to_ms
 
-_RATE: Final = re.compile(r"\s*(\d+)\s*/\s*(\d+(?:\.\d+)?)?\s*(ms|s|m|h|d|)\s*\Z")
+_RATE: Final = re.compile(r"\s*(\d{1,9})\s*/\s*(\d{1,12}(?:\.\d{1,12})?)?\s*(ms|s|m|h|d|)\s*\Z")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 MAX_RATE: Final = 10_000
 
@@ -31,7 +33,7 @@ class LaneSettings(TypedDict, total=False):
 
 def parse_rate(rate: str | tuple[int, Duration]) -> tuple[int, int]:
     """A rate, "10/10s" or (10, 10): the number of starts, and the window in milliseconds."""
-    wrong = f"rate={rate!r}: expected 'n/window' such as '10/10s', '100/m' or '5/500ms', or (n, window)"
+    wrong = f"rate={shown(rate)}: expected 'n/window' such as '10/10s', '100/m' or '5/500ms', or (n, window)"
     if isinstance(rate, str):
         found = _RATE.match(rate)
         if found is None:
@@ -42,9 +44,9 @@ def parse_rate(rate: str | tuple[int, Duration]) -> tuple[int, int]:
             raise OptionError(wrong)
         n, window = rate[0], duration_ms(rate[1], "window of the rate") / 1000
     if not 1 <= n <= MAX_RATE:
-        raise OptionError(f"rate={rate!r}: from 1 to {MAX_RATE:,} starts a window are possible")
+        raise OptionError(f"rate={shown(rate)}: from 1 to {MAX_RATE:,} starts a window are possible")
     if not 0.001 <= window <= 31_622_400:
-        raise OptionError(f"rate={rate!r}: the window must be between 1 ms and a year")
+        raise OptionError(f"rate={shown(rate)}: the window must be between 1 ms and a year")
     return n, round(window * 1000)
 
 
@@ -61,9 +63,7 @@ def lane_letters(given: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _cap(value: Any) -> dict[str, Any]:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise OptionError(f"cap={value!r}: expected a whole number from 1 on, or None for no cap; pause() stops a lane")
-    return {"c": -1 if value is None else value}
+    return {"c": -1 if value is None else whole(value, "cap", 1, "no cap; pause() stops a lane")}
 
 
 def _rate(value: Any) -> dict[str, Any]:
@@ -78,7 +78,9 @@ def _number(letter: str, name: str, low: float, high: float) -> Any:
         if value is not None and (
             isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high
         ):
-            raise OptionError(f"{name}={value!r}: expected a number from {low:g} to {high:g}, or None for the usual")
+            raise OptionError(
+                f"{name}={shown(value)}: expected a number from {low:g} to {high:g}, or None for the usual"
+            )
         return {letter: -1 if value is None else value}
 
     return setter
@@ -86,7 +88,7 @@ def _number(letter: str, name: str, low: float, high: float) -> Any:
 
 def _aging(value: Any) -> dict[str, Any]:
     if value is not None and duration_ms(value, "aging") < 1000:
-        raise OptionError(f"aging={value!r}: expected at least 1 second for each level of priority, or None")
+        raise OptionError(f"aging={shown(value)}: expected at least 1 second for each level of priority, or None")
     return {"ag": -1 if value is None else duration_ms(value, "aging")}
 
 
