@@ -7,27 +7,32 @@ Integers of more than 64 bits travel as extension 1: their bytes, big-endian, in
 from __future__ import annotations
 
 import struct
+import sys
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar, cast
 
 import msgspec
+import msgspec.inspect
 
-from headrace.errors import PayloadError
+from headrace.errors import OptionError, PayloadError
+from headrace.protocol import models
+from headrace.protocol.shapes import LEAVES, MAX_DEPTH, ordered, too_deep
+from headrace.protocol.texts import shown
 
 T = TypeVar("T")
 
 MAX_BYTES: Final = 1 << 20
-MAX_DEPTH: Final = 200
 NOTHING: Final = b""
-_CONTAINERS: Final = (dict, list, tuple, set, frozenset)
 
 
 def _plain(value: Any) -> Any:
     """Turn what msgspec does not know (pydantic models and their like) into plain values."""
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
-        return dump(mode="json")
+    if models.is_model(value):
+        plain = models.dump(value)
+        if too_deep(plain):
+            raise RecursionError
+        return plain
     raise NotImplementedError(f"it holds a value of type {type(value).__qualname__!r}")
 
 
@@ -51,8 +56,6 @@ def encode(value: Any, limit: int = MAX_BYTES, what: str = "data") -> bytes:
     elif value is None:
         return b"\x01\xc0"
     else:
-        if isinstance(value, _CONTAINERS):
-            _check_depth(cast("object", value), what)
         payload = _encoded(value, what)
     if len(payload) > limit + 1:
         raise PayloadError(
@@ -70,6 +73,8 @@ def _packed(value: Any) -> bytes:
 
 def _encoded(value: Any, what: str) -> bytes:
     try:
+        if type(value) not in LEAVES and too_deep(value):
+            raise RecursionError
         return b"\x01" + _packed(value)
     except UnicodeEncodeError as error:
         raise PayloadError(f"{what} holds text that is not valid Unicode: {error.reason}") from None
@@ -81,7 +86,11 @@ def _encoded(value: Any, what: str) -> bytes:
             "dataclasses, msgspec structs, pydantic models, datetime, Decimal or UUID"
         ) from None
     except RecursionError:
-        raise PayloadError(f"{what} is nested too deep (the limit is {MAX_DEPTH} levels), or contains itself") from None
+        raise PayloadError(f"{what} is nested deeper than {MAX_DEPTH} levels, or contains itself") from None
+    except Exception as error:  # code of its own runs while it is encoded
+        raise PayloadError(
+            f"{what} cannot be encoded: a {type(value).__qualname__} raised {type(error).__name__}: {error}"
+        ) from error
 
 
 def _with_extensions(value: Any) -> Any:
@@ -98,18 +107,24 @@ def _with_extensions(value: Any) -> Any:
     return value
 
 
-def _check_depth(value: object, what: str) -> None:
-    level: list[Any] = [value]
-    for _ in range(MAX_DEPTH):
-        below: list[Any] = []
-        for item in level:
-            below += item.values() if isinstance(item, dict) else item
-        # One of each: what is shared, or contains itself several times, would double with every level.
-        nested: list[Any] = [item for item in below if isinstance(item, _CONTAINERS)]
-        level = list({id(item): item for item in nested}.values())
-        if not level:
-            return
-    raise PayloadError(f"{what} is nested deeper than {MAX_DEPTH} levels, or contains itself")
+def canonical(value: Any, payload: bytes) -> bytes:
+    """The payload of the same value in the one order that equal data share; `payload` is what `encode` made of it."""
+    if payload[0] == 0 or type(value) in LEAVES:
+        return payload
+    return encode(ordered(value), sys.maxsize)
+
+
+def check_kind(kind: Any, where: str) -> None:
+    """Refuse a type that no payload can be converted to."""
+    try:
+        msgspec.msgpack.Decoder(kind, dec_hook=models.validate)
+        if isinstance(msgspec.inspect.type_info(kind), msgspec.inspect.CustomType):
+            models.check_model(kind)
+    except Exception as error:  # whatever comes of looking at a broken annotation
+        raise OptionError(
+            f"{where}: data_type={shown(kind)} cannot be used ({error}): give a class or a type such as "
+            "list[Order], not its name, and see that all names in its annotations can be found"
+        ) from None
 
 
 def decode(payload: bytes, kind: Any = None) -> Any:
@@ -119,23 +134,27 @@ def decode(payload: bytes, kind: Any = None) -> Any:
     codec, body = payload[0], payload[1:]
     try:
         if codec == 0:
-            return body if kind is None else msgspec.convert(body, kind)
+            return body if kind is None else msgspec.convert(body, kind, dec_hook=models.validate)
         if codec in (1, 2):
             return _decode(body) if kind is None else _typed(body, kind)
         if codec == 3:
             return parse_failure(body)
-    except msgspec.MsgspecError as error:
-        raise PayloadError(f"the payload cannot be read{f' as {kind!r}' if kind else ''}: {error}") from None
+    except PayloadError:
+        raise
+    except Exception as error:  # validators of the type run here, and may raise anything
+        shape = f" as {shown(kind)}" if kind is not None else ""
+        why = str(error) if isinstance(error, msgspec.MsgspecError) else f"{type(error).__name__}: {error}"
+        raise PayloadError(f"the payload cannot be read{shape}: {why}") from None
     raise PayloadError(f"the payload has codec {codec}, which this version does not know")
 
 
 def _typed(body: bytes, kind: Any) -> Any:
     try:
-        return msgspec.msgpack.decode(body, type=kind)
+        return msgspec.msgpack.decode(body, type=kind, ext_hook=_big, dec_hook=models.validate)
     except msgspec.ValidationError:
-        value = _decode(body)
+        value = _decode(body)  # a big integer is an integer only after decoding
         try:
-            return msgspec.convert(value, kind)  # a big integer is an integer only after decoding
+            return msgspec.convert(value, kind, dec_hook=models.validate)
         except msgspec.ValidationError:
             pass
         raise
