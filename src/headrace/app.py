@@ -6,14 +6,15 @@ import logging
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Self, Unpack, cast
 
-from headrace.errors import OptionError, ServerUnfit
+from headrace.errors import OptionError, ServerUnfit, ShardMismatch
 from headrace.protocol import auditing, histories, looking, ruling, versions
 from headrace.protocol.histories import Cursor, Event, EventPage
-from headrace.protocol.names import check_namespace
+from headrace.protocol.names import check_name, check_namespace, failure_queue
 from headrace.protocol.options import QueueDefaults
 from headrace.protocol.steps import Steps
+from headrace.protocol.texts import shown
 from headrace.queues.engine import Engine
 from headrace.queues.lane import Lane, TaskRules
 from headrace.queues.queue import Queue
@@ -30,10 +31,11 @@ _LEVELS: Final = ("memory", "everysec", "always", "replicated")
 class Headrace:
     """Connects to a server, or starts one in `./.headrace` when neither `url` nor HEADRACE_URL names one.
 
-    `connection` takes an existing redis-py client or pool instead of a URL. `shards` is fixed when the namespace
+    `connection` takes an existing redis-py client or pool instead of a URL. `folder` starts or joins the embedded
+    server of that folder, whatever HEADRACE_URL and HEADRACE_DIR say. `shards` is fixed when the namespace
     is first used; later it is checked, and None takes what is there. `durability` names the least the server must
-    promise: "memory", "everysec", "always" or "replicated". All keys begin with `namespace`. `folder` is where the
-    embedded server keeps its data, else what HEADRACE_DIR names. Data and results have at most `max_payload` bytes.
+    promise: "memory", "everysec", "always" or "replicated". All keys begin with `namespace`. Data and results
+    have at most `max_payload` bytes.
     """
 
     def __init__(
@@ -51,10 +53,9 @@ class Headrace:
         check_namespace(namespace)
         if url is not None and not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OptionError(
-                f"url={url!r}: expected a text such as 'redis://localhost:6379/0'; a client is connection="
+                f"url={shown(url)}: expected a text such as 'redis://localhost:6379/0'; a client is connection="
             )
-        home = Path(folder or os.environ.get("HEADRACE_DIR") or ".headrace")
-        site = open_site(url, connection=connection, namespace=namespace, folder=home)
+        site = open_site(url, connection=connection, namespace=namespace, folder=_home(folder))
         self._stand_on(site, shards, durability, max_payload)
 
     @classmethod
@@ -73,6 +74,12 @@ class Headrace:
                 raise OptionError(f"max_payload={max_payload!r}: expected bytes, from 1 to {1 << 26:,} (64 MiB)")
             _check_durability(durability, site.durability)
             self._engine = Engine(site, shards, max_payload)
+        except ShardMismatch as error:
+            site.close()
+            raise ShardMismatch(
+                f"{error} (namespace {site.namespace!r} of {site.where}): the number is fixed when a namespace is first "
+                "used; leave shards= out to take what is there, or use another namespace="
+            ) from None
         except BaseException:
             site.close()
             raise
@@ -122,24 +129,27 @@ class Headrace:
     ) -> Queue:
         """The queue of that name; `defaults` are options its jobs have unless their enqueue says otherwise.
 
-        The same name answers the same queue. `data_type` converts what claims read: a dataclass, a msgspec struct
-        or any type that msgspec knows.
+        The same name answers the same queue: what is given later is laid over what was given before, and holds for
+        all that use it. `data_type` converts what claims read: a dataclass, a msgspec struct, a pydantic model or any
+        type that msgspec knows.
         """
-        known = self._queues.get(name)
-        if failure_options is not None:
-            self._failure_options[name] = failure_letters(failure_options, name)
-        if known is not None and not defaults and data_type is None:
-            return known
-        merged = {**(known.defaults if known else {}), **defaults}
-        kind = data_type if data_type is not None else (known.data_type if known else None)
-        queue = self._queues[name] = Queue(self._engine, name, merged, kind)
-        return queue
+        known = self._queues.get(check_name(name, "queue"))
+        letters = None if failure_options is None else failure_letters(failure_options, name)
+        if known is None:
+            known = self._queues.setdefault(name, Queue(self._engine, name, defaults, data_type))
+        elif defaults or data_type is not None:
+            known.preset(defaults, data_type)
+        if letters is not None:
+            self._failure_options[name] = letters
+        return known
 
     def _lane(
         self, lane: str, *, queue: str, route: str | None = None, forget: bool = False, **settings: Unpack[LaneSettings]
     ) -> Steps[Lane]:
         """Set up a lane at run time and answer it; `forget=True` takes all its settings back."""
         made = Lane(self._engine, self.queue(queue).name, lane, route)
+        if forget and settings:
+            raise OptionError(f"lane {made.path!r}: forget=True takes all settings back: give no others with it")
         letters = lane_letters(settings, f"lane {made.path!r}")
         yield from ruling.set_lane(made.path, {"forget": True} if forget else letters, made.shards)
         return made
@@ -150,6 +160,7 @@ class Headrace:
 
     def _failure_jobs(self, queue: str, on: bool = True) -> Steps[None]:
         """Have every job that fails in a queue enqueued into `<queue>-fail`, by the very call that fails it."""
+        failure_queue(queue)
         options = self._failure_options.get(queue, {})
         yield from ruling.set_lane(queue, {"fh": options if on else "-"}, range(self.shards))
 
@@ -245,6 +256,18 @@ class Headrace:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
+
+
+def _home(folder: object) -> Path | None:
+    if folder is None:
+        return None
+    try:
+        text: object = os.fspath(cast("str", folder))
+    except TypeError:
+        text = None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise OptionError(f"folder={shown(folder)}: expected the path of a folder, as text or a Path")
+    return Path(text)
 
 
 def _check_level(durability: str | None) -> None:

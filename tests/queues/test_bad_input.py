@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -40,6 +41,7 @@ class Odd:
 
 Case = tuple[Callable[[Any], Any], type[HeadraceError], str]
 FAR = 1e300
+FIRST, LAST = datetime.min, datetime.max  # noqa: DTZ901 - in local time they are beyond what can be computed
 ENQUEUE: dict[str, Case] = {
     "an object": (lambda q: q.enqueue(Odd()), PayloadError, "data cannot be encoded: .*Odd.*Pass JSON-like values"),
     "a function": (lambda q: q.enqueue({"f": len}), PayloadError, "data cannot be encoded"),
@@ -49,7 +51,7 @@ ENQUEUE: dict[str, Case] = {
     "too deep": (lambda q: q.enqueue(deep(201)), PayloadError, "nested deeper than 200 levels"),
     "far too deep": (lambda q: q.enqueue(deep(50_000)), PayloadError, "nested deeper than 200 levels"),
     "itself": (lambda q: q.enqueue(itself()), PayloadError, "contains itself"),
-    "too deep inside a dataclass": (lambda q: q.enqueue(Nested(deep(5000))), PayloadError, "too deep"),
+    "too deep inside a dataclass": (lambda q: q.enqueue(Nested(deep(5000))), PayloadError, "deeper than 200"),
     "an integer id": (lambda q: q.enqueue(1, id=42), NameInvalid, "id must be a string, not int: 42"),
     "an empty id": (lambda q: q.enqueue(1, id=""), NameInvalid, "id must have 1 to 256 bytes"),
     "a long id": (lambda q: q.enqueue(1, id="é" * 129), NameInvalid, "id must have 1 to 256 bytes, .* has 258"),
@@ -91,7 +93,23 @@ ENQUEUE: dict[str, Case] = {
     "if_exists that is none": (
         lambda q: q.enqueue(1, if_exists="replace"), OptionError, "expected 'update', 'ignore' or 'error'",
     ),
-    "a task without a name": (lambda q: q.enqueue(1, task=""), OptionError, "task='': expected a name"),
+    "a task without a name": (lambda q: q.enqueue(1, task=""), NameInvalid, "task must have 1 to 256 bytes"),
+    "a task that is a number": (lambda q: q.enqueue(1, task=5), NameInvalid, "task must be a string, not int: 5"),
+    "a long task": (lambda q: q.enqueue(1, task="x" * 257), NameInvalid, "task must have 1 to 256 bytes, .* has 257"),
+    "a task of two lines": (lambda q: q.enqueue(1, task="a\nb"), NameInvalid, "task 'a.*' contains control"),
+    "a broken task": (lambda q: q.enqueue(1, task="\ud800"), NameInvalid, "task .* is not valid Unicode text"),
+    "a broken route": (lambda q: q.enqueue(1, route="\ud800"), OptionError, "route .* is not valid Unicode text"),
+    "a route of two lines": (lambda q: q.enqueue(1, route="a\nb"), OptionError, "route .* contains control"),
+    "a route of nothing": (lambda q: q.enqueue(1, route=""), OptionError, "route must have 1 to 256 bytes"),
+    "the first moment": (lambda q: q.enqueue(1, run_at=FIRST), OptionError, "run_at=.* is no moment between"),
+    "the last moment": (lambda q: q.enqueue(1, run_at=LAST), OptionError, "run_at=.* is no moment between"),
+    "a huge budget": (lambda q: q.enqueue(1, max_failures=1 << 40), OptionError, "is too large: at most 2,147,483,647"),
+    "a budget of many digits": (lambda q: q.enqueue(1, max_failures=-(10**5000)), OptionError, "expected a whole"),
+    "a deep dataclass": (lambda q: q.enqueue(chain(201)), PayloadError, "deeper than 200 levels"),
+    "a very deep dataclass": (lambda q: q.enqueue(chain(950)), PayloadError, "deeper than 200 levels"),
+    "a deep dataclass in a list": (lambda q: q.enqueue([chain(200)]), PayloadError, "deeper than 200 levels"),
+    "a broken list": (lambda q: q.enqueue(BrokenList([1])), PayloadError, "BrokenList raised RuntimeError: broken"),
+    "a broken model": (lambda q: q.enqueue(BrokenModel()), PayloadError, r"model_dump\(\) raised KeyError: 'broken'"),
     "in a batch": (lambda q: q.enqueue_many([1, Odd()]), PayloadError, "data cannot be encoded"),
     "an id in a batch": (lambda q: q.enqueue_many([1, 2], ids=["a", "\n"]), NameInvalid, "control characters"),
     "an unknown option of a batch": (lambda q: q.enqueue_many([1], dely=1), OptionError, "did you mean 'delay'"),
@@ -124,8 +142,57 @@ OTHERS: dict[str, Case] = {
     "a handle by a bad id": (lambda q: q.job("\x00"), NameInvalid, "control characters"),
     "cancelling a bad id": (lambda q: q.cancel(""), NameInvalid, "id must have 1 to 256 bytes"),
     "a lane with a bad name": (lambda q: q.lane("a//b"), NameInvalid, "at most two|1 to 256 bytes"),
+    "a cap beyond a server's numbers": (lambda q: q.set(cap=2**63), OptionError, "cap is too large: at most 2,147"),
+    "a cap beyond MessagePack": (lambda q: q.set(cap=2**70), OptionError, "cap is too large.*pause.. stops a lane"),
+    "a rate of many digits": (lambda q: q.set(rate="9" * 5000 + "/s"), OptionError, "expected 'n/window'"),
+    "a window of many digits": (lambda q: q.set(rate="1/" + "9" * 5000), OptionError, "expected 'n/window'"),
+    "why: a book": (lambda q: q.pause("x" * 1_000_000), OptionError, "why may have 1,000 characters.* has 1,000,000"),
+    "why: an object": (lambda q: q.pause(Odd()), OptionError, "why must be a string, not Odd"),
+    "why: broken": (lambda q: q.block("\ud800"), OptionError, "why .* is not valid Unicode text"),
+    "who: a number": (lambda q: q.pause(who=5), OptionError, "who must be a string, not int: 5"),
+    "who: broken": (lambda q: q.pause(who="\ud800"), OptionError, "who .* is not valid Unicode text"),
+    "cancelling why: broken": (lambda q: q.cancel("x", why="\ud800"), OptionError, "why .* is not valid Unicode"),
+    "cancelling a job why": (lambda q: q.job("x").cancel(why=5), OptionError, "why must be a string, not int"),
+    "a broken dead letter": (lambda q: q.retry_failed(["\ud800"]), NameInvalid, "id .* is not valid Unicode"),
+    "a number as dead letter": (lambda q: q.retry_failed([5]), NameInvalid, "id must be a string, not int"),
+    "no list of dead letters": (lambda q: q.drop_failed(5), InvalidInput, "ids=5: expected a list of ids"),
+    "an iterator of dead letters": (lambda q: q.drop_failed(iter("ab")), InvalidInput, "expected a list of ids"),
+    "completing nothing": (lambda q: q.complete_many(None), InvalidInput, "claims=None: expected a list of claims"),
+    "completing an iterator": (lambda q: q.complete_many(iter([])), InvalidInput, "claims=.*: expected a list of"),
+    "completing what is no claim": (lambda q: q.complete_many([7]), InvalidInput, "of queue 'q': 7 is no claim"),
+    "results of one text": (lambda q: q.complete_many([], "ab"), InvalidInput, "results='ab': expected a list of"),
+    "a number as many": (lambda q: q.enqueue_many(5), InvalidInput, "data is a int, expected a list"),
+    "a lane's broken route": (lambda q: q.lane("a", route="\n"), OptionError, "route .* contains control"),
     "a page of nothing": (lambda q: list(q.jobs(page=0)), OptionError, "page=0"),
 }  # fmt: skip
+
+
+@dataclass
+class Chained:
+    """One of a chain that is as deep as it is long."""
+
+    next: Any
+
+
+def chain(length: int) -> Any:
+    value: Any = None
+    for _ in range(length):
+        value = Chained(value)
+    return value
+
+
+class BrokenList(list[Any]):
+    """A list that nobody can go through."""
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("broken")
+
+
+class BrokenModel:
+    """A model that cannot say what it holds."""
+
+    def model_dump(self, **_: Any) -> Any:
+        raise KeyError("broken")
 
 
 class Nested:

@@ -113,7 +113,9 @@ def test_data_of_another_type_says_so_and_the_claim_goes_on(app: Headrace) -> No
     q = app.queue("mails", data_type=Mail)
     q.enqueue({"to": 5})
     (claim,) = q.lease(30)
-    with pytest.raises(PayloadError, match=r"cannot be read as .*Mail.*Expected `str`, got `int`"):
+    with pytest.raises(
+        PayloadError, match=r"^data of job mails/.* cannot be read as .*Mail.*Expected `str`, got `int`"
+    ):
         _ = claim.data
     assert claim.fail("unreadable") == "failed"
 

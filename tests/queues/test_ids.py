@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -46,6 +48,63 @@ def test_generated_ids_are_short_ordered_and_know_their_shard(app: Headrace) -> 
         assert app.queue("q").job(job.id).status() == "ready"
     if app.shards > 1:
         assert len({shard_in(id) for id in ids}) > 1
+
+
+@dataclass
+class Order:
+    number: int
+    lines: dict[Any, Any]
+
+
+SAME: dict[str, tuple[Any, Any]] = {
+    "keys": ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+    "keys below": ([{"a": {"x": 1, "y": 2}}], [{"a": {"y": 2, "x": 1}}]),
+    "keys of several types": ({1: "i", "a": 2, b"b": 3}, {b"b": 3, "a": 2, 1: "i"}),
+    "sets": ({"tags": {"x", "y", "z"}}, {"tags": {"z", "y", "x"}}),
+    "sets of several types": ([{1, "a", None}], [{None, "a", 1}]),
+    "sets of sets": ({frozenset({1, 2}), frozenset({3})}, {frozenset({3}), frozenset({2, 1})}),
+    "dataclasses": (Order(1, {"x": 1, "y": 2}), Order(1, {"y": 2, "x": 1})),
+    "a dataclass and its fields": (Order(1, {}), {"lines": {}, "number": 1}),
+    "big integers": ({"n": 2**80, "m": 1}, {"m": 1, "n": 2**80}),
+}
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_equal_data_has_one_id_however_it_was_built(app: Headrace, case: str) -> None:
+    q = app.queue("q")
+    one, other = SAME[case]
+    first = q.enqueue(one, id=CONTENT)
+    assert q.enqueue(other, id=CONTENT) == first
+    assert q.enqueue([one, "more"], id=CONTENT).id != first.id
+    assert list(q.job(first.id).info().data or []) == list(app.queue("q").enqueue(other).info().data or [])
+
+
+HASHED = """
+import dataclasses
+from headrace import CONTENT, Headrace
+@dataclasses.dataclass
+class Tagged:
+    tags: frozenset
+    by: dict
+words = ["alpha", "beta", "gamma", "delta", 5, None]
+with Headrace({url!r}, namespace={namespace!r}) as app:
+    q = app.queue("q")
+    by = {{word: {{"x", "y", "z"}} for word in set(words)}}
+    tell(*(q.enqueue(data, id=CONTENT).id for data in (set(words), by, [Tagged(frozenset(words), by)])))
+"""
+
+
+def test_an_id_by_content_is_the_same_in_every_process(
+    app: Headrace, place: Place, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: set[str] = set()
+    for seed in ("1", "2", "3"):
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        with Child(HASHED.format(url=place.url, namespace=namespace)) as child:
+            said.add(child.says())
+            assert child.ends() == 0
+    assert len(said) == 1
+    assert app.queue("q").counts().ready == 3
 
 
 DRAW = """

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace import Headrace, JobNotFound
+from headrace import Headrace, JobNotFound, OptionError
 from tests.queues.places import Clock
 
 ENGINE_DEFAULTS: dict[str, Any] = {
@@ -116,3 +116,28 @@ def test_failed_jobs_are_kept_as_long_as_asked(timed: Headrace, clock: Clock) ->
     assert q.lease(30) == []
     assert [job.status() for job in jobs] == [None, "failed", None, None]
     assert q.counts().failed == 1
+
+
+def test_one_name_is_one_queue_and_what_is_set_later_holds_for_all(app: Headrace) -> None:
+    first = app.queue("one", max_failures=5, data_type=dict[str, int])
+    second = app.queue("one", priority=90)
+    assert first is second or first == second
+    first.enqueue({"a": 1})
+    (claim,) = first.lease(30)
+    assert (claim.priority, claim.options["max_failures"], claim.data) == (90, 5, {"a": 1})
+    app.queue("one", max_failures=2)
+    assert second.enqueue().info().options["max_failures"] == 2
+
+
+def test_a_wrong_setting_leaves_a_queue_as_it_was(app: Headrace) -> None:
+    q = app.queue("one", min_backoff=5)
+    wrong: list[dict[str, Any]] = [
+        {"max_failures": 1, "max_backoff": 1},
+        {"max_failures": 1, "timeout": -1},
+        {"max_failures": 1, "data_type": "Order"},
+        {"max_failures": 1, "failure_options": {"timeout": -1}},
+    ]
+    for settings in wrong:
+        with pytest.raises(OptionError):
+            app.queue("one", **settings)
+    assert q.enqueue().info().options["max_failures"] == 10

@@ -14,7 +14,8 @@ from urllib.parse import quote
 import pytest
 import trustme
 
-from headrace.errors import ServerUnavailable, ServerUnfit
+from headrace import Headrace
+from headrace.errors import OptionError, ServerUnavailable, ServerUnfit
 from headrace.protocol.steps import Block, Listen
 from headrace.server.connect import open_site
 from tests.server.transport_tools import FUNCTIONS, KINDS, add, doing, echo, read, running, site_at
@@ -121,6 +122,24 @@ def test_the_environment_names_the_server(guarded: Server, monkeypatch: pytest.M
     with open_site(functions=FUNCTIONS) as site:
         assert site.url == guarded.url
         assert str(guarded.port) in site.where
+
+
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_environment_is_no_wish_for_an_embedded_server(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_URL", empty)
+
+    with pytest.raises(OptionError, match="HEADRACE_URL is set and empty: unset it for an embedded server"):
+        open_site(functions=FUNCTIONS)
+
+
+def test_a_folder_given_is_nearer_than_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_URL", "redis://127.0.0.1:1")
+    monkeypatch.setenv("HEADRACE_DIR", str(tmp_path / "other"))
+
+    with Headrace(folder=tmp_path / "here") as app:
+        assert "here" in app.url
+        assert app.where.endswith(", embedded")
+    assert not (tmp_path / "other").exists()
 
 
 def test_without_a_url_a_server_is_embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from headrace import clock
-from headrace.errors import ClaimLost, OptionError
+from headrace.errors import ClaimLost, OptionError, PayloadError
 from headrace.protocol import claiming, codec
 from headrace.protocol.claiming import Claimed, End
 from headrace.protocol.options import named_options
 from headrace.protocol.records import Counts, Record, parse_counts, parse_record
 from headrace.protocol.steps import Steps
+from headrace.protocol.texts import check_note, shown
 from headrace.protocol.times import Duration, Time, duration_ms, to_ms
 from headrace.queues.engine import Engine
 from headrace.queues.failures import error_payload
 from headrace.queues.twins import plain, twin
+
+_MAX_PROGRESS: Final = 4096
 
 
 class Claim:
@@ -59,7 +62,10 @@ class Claim:
     @property
     def data(self) -> Any:
         """What was enqueued, decoded; of the queue's data type where it has one."""
-        return codec.decode(self._parsed().payload, self._kind)
+        try:
+            return codec.decode(self._parsed().payload, self._kind)
+        except PayloadError as error:
+            raise PayloadError(f"data of job {self.key}: {error}") from error.__cause__
 
     @property
     def lane(self) -> str:
@@ -117,6 +123,13 @@ class Claim:
         """This claim's end, to be sent together with others."""
         return End(self._claimed.key, self._claimed.claim, op, body)
 
+    def packed(self, value: object, what: str, limit: int | None = None) -> bytes:
+        """The payload of something about this job; the error of one that cannot be names the job."""
+        try:
+            return codec.encode(value, limit or self.engine.max_payload, what)
+        except PayloadError as error:
+            raise PayloadError(f"job {self.key}: {error}") from error.__cause__
+
     @property
     def size(self) -> int:
         """The bytes of the job's record on the server."""
@@ -143,7 +156,7 @@ class Claim:
 
     def _complete(self, result: Any = None) -> Steps[bool]:
         """End the job as done and keep its result; True for exactly one caller."""
-        body = codec.encode(result, self.engine.max_payload, "result")
+        body = self.packed(result, "result")
         letter = yield from claiming.finish([self.end("c", body)], self.shard)
         return letter == claiming.COMPLETED
 
@@ -183,8 +196,10 @@ class Claim:
     def _report(self, done: float | None = None, text: str = "") -> Steps[bool]:
         """Say how far the job is (0..1) and what it does; visible to everybody. False when it was cancelled."""
         if done is not None and not (isinstance(done, int | float) and 0 <= done <= 1):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise OptionError(f"done={done!r}: expected a share from 0 to 1, or None")
-        payload = codec.encode({"done": done, "text": text}, 4096, "progress")
+            raise OptionError(f"done={shown(done)}: expected a share from 0 to 1, or None")
+        payload = self.packed(
+            {"done": done, "text": check_note(text, "text", _MAX_PROGRESS)}, "progress", _MAX_PROGRESS
+        )
         kept = yield from claiming.report(self._claimed.key, self._claimed.claim, payload, self.shard)
         if not kept.current:
             raise self._lost()

@@ -12,6 +12,7 @@ from headrace.protocol.looking import Ref, Seen
 from headrace.protocol.options import named_options
 from headrace.protocol.records import Counts
 from headrace.protocol.steps import Steps
+from headrace.protocol.texts import check_note
 from headrace.protocol.times import Duration, duration_ms
 from headrace.queues.engine import Engine
 from headrace.queues.failures import Failure, read_failure
@@ -149,7 +150,7 @@ class Job:
     def _cancel(self, running: bool = False, why: str = "") -> Steps[bool]:
         """Cancel the job if it waits; with `running` also tell its worker to stop. True when anything was cancelled."""
         ref = self._ref
-        letters = yield from ruling.cancel(ref.queue, [ref.id], running, why, ref.shard)
+        letters = yield from ruling.cancel(ref.queue, [ref.id], running, check_note(why, "why"), ref.shard)
         return letters != "-"
 
     def _retry(self) -> Steps[bool]:

@@ -8,9 +8,11 @@ from typing import Unpack
 from headrace.errors import OptionError
 from headrace.protocol import looking, ruling
 from headrace.protocol.looking import Ref
-from headrace.protocol.names import check_lane
+from headrace.protocol.names import check_lane, check_task
+from headrace.protocol.routing import check_route
 from headrace.protocol.ruling import Rule
 from headrace.protocol.steps import Steps
+from headrace.protocol.texts import check_note
 from headrace.protocol.times import Time, to_ms
 from headrace.queues.engine import Engine
 from headrace.queues.job import Job
@@ -31,7 +33,8 @@ class Ruled:
         self.shards = shards
 
     def _rule(self, which: str, on: bool, who: str = "", why: str = "", until: Time | None = None) -> Steps[bool]:
-        rule = Rule(self._kind, self._name, which, who, why, 0 if until is None else to_ms(until, "until"))
+        until_ms = 0 if until is None else to_ms(until, "until")
+        rule = Rule(self._kind, self._name, which, check_note(who, "who"), check_note(why, "why"), until_ms)
         return (yield from ruling.set_rule(rule, on, self.shards))
 
     def _pause(self, why: str = "", *, who: str = "", until: Time | None = None) -> Steps[bool]:
@@ -60,7 +63,7 @@ class TaskRules(Ruled):
     """Pause and block of one task, in whatever queue its jobs are."""
 
     def __init__(self, engine: Engine, task: str) -> None:
-        super().__init__(engine, "task", task, range(engine.ring.shards))
+        super().__init__(engine, "task", check_task(task), range(engine.ring.shards))
         self.task = task
 
 
@@ -70,7 +73,7 @@ class Lane(Ruled):
     def __init__(self, engine: Engine, queue: str, lane: str = "", route: str | None = None) -> None:
         below = check_lane(lane)
         self.path = f"{queue}/{below}" if below else queue
-        shards = engine.ring.of_path(below, route or (below.split("/", 1)[0] if below else None))
+        shards = engine.ring.of_path(below, check_route(route) or (below.split("/", 1)[0] if below else None))
         super().__init__(engine, "path", self.path, shards)
 
     def __repr__(self) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, Unpack
 
 from headrace import clock
 from headrace.errors import HeadraceError, InvalidInput, OptionError
@@ -18,9 +18,11 @@ from headrace.protocol.names import check_id, check_name, content_id, new_id
 from headrace.protocol.options import Head, JobOptions, build_head, queue_defaults
 from headrace.protocol.routing import check_route
 from headrace.protocol.steps import Steps, hurried
+from headrace.protocol.texts import check_note, shown
 from headrace.protocol.times import Duration, duration_ms
 from headrace.queues.claim import Claim
 from headrace.queues.engine import Engine
+from headrace.queues.inputs import check_many, listed, listed_ids
 from headrace.queues.job import Job
 from headrace.queues.lane import Lane
 from headrace.queues.leasing import UNRUN, give_back, lease
@@ -47,9 +49,20 @@ class Queue(Lane):
         super().__init__(engine, check_name(name, "queue"))
         self.name = name
         #: options that jobs of this queue have unless their enqueue says otherwise
-        self.defaults = queue_defaults(defaults or {}, name)
-        self.data_type = data_type
-        self._usual = build_head({}, self.defaults, name)
+        self.defaults: dict[str, Any] = {}
+        #: what claims make of the data; None leaves it as it was decoded
+        self.data_type: Any = None
+        self._data = f"enqueue into {name!r}: data"
+        self.preset(defaults or {}, data_type)
+
+    def preset(self, defaults: Mapping[str, Any], data_type: Any = None) -> None:
+        """Lay defaults over those there are, for every enqueue from now on; when one is wrong, all stay as they are."""
+        merged = self.defaults | queue_defaults(defaults, self.name)
+        usual = build_head({}, merged, self.name)
+        if data_type is not None:
+            codec.check_kind(data_type, f"queue {self.name!r}")
+            self.data_type = data_type
+        self.defaults, self._usual = merged, usual
 
     def lane(self, lane: str, *, route: str | None = None) -> Lane:
         """A lane of this queue, one or two levels deep: "tenant-7" or "tenant-7/nightly"."""
@@ -62,10 +75,10 @@ class Queue(Lane):
         shard = ring.of_route(key) if key is not None and ring.shards > 1 else ring.of_id(check_id(id))
         return Job(self.engine, Ref(self.name, check_id(id), 0, shard))
 
-    def _item(self, data: Any, head: Head, id: Any) -> Item:
-        payload = codec.encode(data, self.engine.max_payload)
+    def _item(self, data: Any, head: Head, id: Any, what: str) -> Item:
+        payload = codec.encode(data, self.engine.max_payload, what)
         if id is CONTENT:
-            id = content_id(payload)
+            id = content_id(codec.canonical(data, payload))
         elif id is not None:
             check_id(id)
         return Item(id, head.lane, head.route, head.packed, payload)
@@ -73,7 +86,7 @@ class Queue(Lane):
     def _enqueue(self, data: Any = None, **options: Unpack[JobOptions]) -> Steps[Job]:
         """Add one job; with an id that is there already, update it as the update flags say."""
         head = build_head(options, self.defaults, self.name) if options else self._usual
-        item = self._item(data, head, options.get("id"))
+        item = self._item(data, head, options.get("id"), self._data)
         return self._handle((yield from enqueue_one(self.engine.ring, self.name, item, head.if_exists)))
 
     def _handle(self, done: Enqueued) -> Job:
@@ -102,17 +115,30 @@ class Queue(Lane):
         self, data: Iterable[Any], ids: Iterable[Any] | None, options: Mapping[str, Any]
     ) -> Iterator[tuple[list[Item], str]]:
         """Encode the jobs, some thousands at a time, so that an endless iterable needs no endless memory."""
-        _check_many(data, ids, self.name)
+        check_many(data, ids, self.name)
         if options.get("id") not in (None, CONTENT):
             raise OptionError("enqueue_many has one id for each job: give ids=[...] or id=CONTENT")
         head = build_head(options, self.defaults, self.name)
         values = iter(data)
         names = iter(ids) if ids is not None else None
+        start = 0
         while batch := list(islice(values, _ROUND)):
             given = list(islice(names, len(batch))) if names is not None else [options.get("id")] * len(batch)
             if len(given) != len(batch):
                 raise InvalidInput(f"enqueue_many into {self.name!r}: there are more jobs than ids")
-            yield [self._item(value, head, id) for value, id in zip(batch, given, strict=True)], head.if_exists
+            yield self._items(batch, given, head, start), head.if_exists
+            start += len(batch)
+
+    def _items(self, values: Sequence[Any], ids: Sequence[Any], head: Head, start: int) -> list[Item]:
+        items: list[Item] = []
+        try:
+            for value, id in zip(values, ids, strict=True):
+                items.append(self._item(value, head, id, "data"))
+        except InvalidInput as error:
+            added = f"the first {start:,} were added" if start else "nothing was sent"
+            where = f"enqueue_many into {self.name!r}, job {start + len(items):,} counted from 0 ({added})"
+            raise type(error)(f"{where}: {error}") from error.__cause__
+        return items
 
     def _enqueue_round(self, items: list[Item], if_exists: str) -> Steps[list[Job]]:
         done = yield from enqueue_many(self.engine.ring, self.name, items, if_exists)
@@ -121,7 +147,7 @@ class Queue(Lane):
     def _cancel(self, id: str, running: bool = False, *, why: str = "", route: str | int | None = None) -> Steps[bool]:
         """Cancel a waiting job (and its held twin); with `running` also tell its worker to stop."""
         shard = self.job(id, route=route)._ref.shard  # pyright: ignore[reportPrivateUsage]
-        letters = yield from ruling.cancel(self.name, [id], running, why, shard)
+        letters = yield from ruling.cancel(self.name, [id], running, check_note(why, "why"), shard)
         return letters != "-"
 
     def _lease(self, seconds: Duration, n: int = 1, wait: Duration | None = 0) -> Steps[list[Claim]]:
@@ -138,14 +164,17 @@ class Queue(Lane):
 
     def _complete_many(self, claims: Sequence[Claim], results: Sequence[Any] | None = None) -> Steps[list[bool]]:
         """Complete many claims in few calls; True for each that was still current."""
-        given = results if results is not None else [None] * len(claims)
+        claims = listed(claims, "claims", "claims, as lease() answers them")
+        given = listed(results, "results", "results") if results is not None else [None] * len(claims)
         if len(given) != len(claims):
             raise InvalidInput(f"complete_many got {len(claims)} claims and {len(given)} results")
+        for claim in claims:
+            if not isinstance(claim, Claim):
+                raise InvalidInput(f"complete_many of queue {self.name!r}: {shown(claim)} is no claim; see lease()")
         by_shard: dict[int, list[int]] = {}
         for i, claim in enumerate(claims):
             by_shard.setdefault(claim.shard, []).append(i)
-        limit = self.engine.max_payload
-        ends = [claim.end("c", codec.encode(r, limit, "result")) for claim, r in zip(claims, given, strict=True)]
+        ends = [claim.end("c", claim.packed(result, "result")) for claim, result in zip(claims, given, strict=True)]
         done = [False] * len(claims)
         for shard, places in by_shard.items():
             bulk = sum(claims[i].size for i in places)
@@ -154,23 +183,22 @@ class Queue(Lane):
                 done[i] = letter == claiming.COMPLETED
         return done
 
-    def _retry_failed(self, ids: Sequence[str] | None = None, *, limit: int | None = None) -> Steps[int]:
+    def _retry_failed(self, ids: Collection[str] | None = None, *, limit: int | None = None) -> Steps[int]:
         """Put dead letters back in line with fresh counts: those named, else all or the oldest `limit`."""
         return (yield from self._dead_letters("replay", ids, limit))
 
-    def _drop_failed(self, ids: Sequence[str] | None = None, *, limit: int | None = None) -> Steps[int]:
+    def _drop_failed(self, ids: Collection[str] | None = None, *, limit: int | None = None) -> Steps[int]:
         """Delete dead letters: those named, else all or the oldest `limit`."""
         return (yield from self._dead_letters("drop", ids, limit))
 
-    def _dead_letters(self, what: str, ids: Sequence[str] | None, limit: int | None) -> Steps[int]:
-        if isinstance(ids, str):
-            raise InvalidInput(f"ids={ids!r}: expected a list of ids")
+    def _dead_letters(self, what: str, ids: Collection[str] | None, limit: int | None) -> Steps[int]:
+        named = None if ids is None else listed_ids(ids)
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OptionError(f"limit={limit!r}: expected a whole number from 0 on, or None for all")
         done = 0
         for shard in self.shards:
             rest = None if limit is None else limit - done
-            done += yield from ruling.replay(self.name, ids, what, shard, rest)
+            done += yield from ruling.replay(self.name, named, what, shard, rest)
         return done
 
     enqueue, aenqueue = plain(_enqueue), twin(_enqueue)
@@ -212,18 +240,3 @@ class Queue(Lane):
                 if rest:
                     with suppress(HeadraceError):
                         await self._areturn(rest)
-
-
-def _check_many(data: Iterable[Any] | None, ids: Iterable[Any] | None, queue: str) -> None:
-    """One job taken for many, and lists of different lengths, are seen before anything is sent."""
-    for name, value in (("data", data), ("ids", ids if ids is not None else ())):
-        if value is None or isinstance(value, str | bytes | bytearray | Mapping):
-            kind = type(cast("object", value)).__name__
-            raise InvalidInput(
-                f"enqueue_many into {queue!r}: {name} is a {kind}, expected a list or other iterable with a value for "
-                "each job; enqueue() adds a single one"
-            )
-    if isinstance(data, Sized) and isinstance(ids, Sized) and len(data) != len(ids):
-        more = "more jobs than ids" if len(data) > len(ids) else "more ids than jobs"
-        n, m = max(len(data), len(ids)), min(len(data), len(ids))
-        raise InvalidInput(f"enqueue_many into {queue!r}: there are {more}: {n} and {m}; nothing was sent")

@@ -51,19 +51,43 @@ def open_site(
 ) -> Site:
     """Connect to a server, examine it, and say in the log where that is and how durable.
 
-    Without `url` and `connection`: the environment's HEADRACE_URL, else an embedded server in `folder`. Raises
-    InvalidInput for a URL that cannot be read, ServerUnavailable when nothing answers there, ServerUnfit when the
-    server is too old, may evict keys or refuses our commands.
+    Without `url` and `connection`: an embedded server in `folder`, else the environment's HEADRACE_URL, else an
+    embedded server in HEADRACE_DIR. Raises InvalidInput for a URL that cannot be read, ServerUnavailable when nothing
+    answers there, ServerUnfit when the server is too old, may evict keys or refuses our commands.
     """
-    if url is not None and connection is not None:
-        raise OptionError("give url or connection=, not both")
-    url = url or (os.environ.get(ENVIRONMENT) if connection is None else None) or None
+    _check_ways_in(url, connection, folder)
+    if url is None and connection is None and folder is None:
+        url = _environment()
     if connection is not None:
         address = address_of_client(connection)
         return _open(_Found(address, address.url), namespace, _functions(functions, test_clock), retry_for)
     if url is not None:
         return _open(_Found(address_of(url), url), namespace, _functions(functions, test_clock), retry_for)
     return _open_embedded(folder, namespace, _functions(functions, test_clock), retry_for)
+
+
+def _check_ways_in(url: str | None, connection: object | None, folder: Path | None) -> None:
+    """One way in at most: none of them may lose without a word."""
+    if url is not None and connection is not None:
+        raise OptionError("give url or connection=, not both")
+    if folder is not None and (url is not None or connection is not None):
+        other = "url" if url is not None else "connection="
+        raise OptionError(f"give {other} or folder=, not both: folder= is for an embedded server")
+    if url is not None and not url.strip():
+        raise OptionError(
+            f"url={url!r} names no server: give one, as in redis://localhost:6379/0, or leave url out (None) for "
+            f"what {ENVIRONMENT} names, else an embedded server"
+        )
+
+
+def _environment() -> str | None:
+    url = os.environ.get(ENVIRONMENT)
+    if url is not None and not url.strip():
+        raise OptionError(
+            f"the environment variable {ENVIRONMENT} is set and empty: unset it for an embedded server, or let it "
+            "name a server, as in redis://localhost:6379/0"
+        )
+    return url
 
 
 def _functions(given: FunctionLibrary | None, test_clock: bool) -> FunctionLibrary:
