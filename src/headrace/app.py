@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any, Final, Self, Unpack, cast
+from typing import Any, Final, Self, Unpack, cast, overload
 
 from headrace.errors import OptionError, ServerUnfit, ShardMismatch
 from headrace.protocol import auditing, histories, looking, ruling, versions
 from headrace.protocol.histories import Cursor, Event, EventPage
 from headrace.protocol.names import check_name, check_namespace, failure_queue
-from headrace.protocol.options import QueueDefaults
+from headrace.protocol.options import FailureOptions, QueueDefaults
 from headrace.protocol.steps import Steps
 from headrace.protocol.texts import shown
+from headrace.queues.claim import Data
 from headrace.queues.engine import Engine
 from headrace.queues.lane import Lane, TaskRules
 from headrace.queues.queue import Queue
@@ -77,13 +78,13 @@ class Headrace:
         except ShardMismatch as error:
             site.close()
             raise ShardMismatch(
-                f"{error} (namespace {site.namespace!r} of {site.where}): the number is fixed when a namespace is first "
-                "used; leave shards= out to take what is there, or use another namespace="
+                f"{error} (namespace {site.namespace!r} of {site.where}): the number is fixed when a namespace is "
+                "first used; leave shards= out to take what is there, or use another namespace="
             ) from None
         except BaseException:
             site.close()
             raise
-        self._queues: dict[str, Queue] = {}
+        self._queues: dict[str, Queue[Any]] = {}
         self._failure_options: dict[str, dict[str, Any]] = {}
 
     def __repr__(self) -> str:
@@ -119,14 +120,34 @@ class Headrace:
         """The epoch of each shard: it changes when the server lost its data and a shard was made anew."""
         return self._engine.ground.epochs
 
+    @overload
+    def queue(
+        self,
+        name: str,
+        *,
+        data_type: type[Data],
+        failure_options: FailureOptions | None = None,
+        **defaults: Unpack[QueueDefaults],
+    ) -> Queue[Data]: ...
+
+    @overload
     def queue(
         self,
         name: str,
         *,
         data_type: Any = None,
-        failure_options: Mapping[str, Any] | None = None,
+        failure_options: FailureOptions | None = None,
         **defaults: Unpack[QueueDefaults],
-    ) -> Queue:
+    ) -> Queue[Any]: ...
+
+    def queue(
+        self,
+        name: str,
+        *,
+        data_type: Any = None,
+        failure_options: FailureOptions | None = None,
+        **defaults: Unpack[QueueDefaults],
+    ) -> Queue[Any]:
         """The queue of that name; `defaults` are options its jobs have unless their enqueue says otherwise.
 
         The same name answers the same queue: what is given later is laid over what was given before, and holds for

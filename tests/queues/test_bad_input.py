@@ -248,7 +248,7 @@ def test_defaults_of_a_queue(app: Headrace) -> None:
     with pytest.raises(OptionError, match="min_backoff must not be greater"):
         app.queue("q", min_backoff=500)
     with pytest.raises(OptionError, match="has no option 'max_stall': did you mean 'max_stalls'"):
-        app.queue("q", failure_options={"max_stall": 5})
+        app.queue("q", failure_options={"max_stall": 5})  # pyright: ignore[reportArgumentType]
 
 
 def test_writes_of_a_claim(app: Headrace, hands: Hands) -> None:

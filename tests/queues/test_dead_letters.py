@@ -175,4 +175,4 @@ def test_a_failure_job_of_the_same_id_replaces_one_that_waits_and_stands_beside_
 
 def test_failure_options_are_checked(app: Headrace) -> None:
     with pytest.raises(OptionError, match=r"failure_options of queue 'q' has no option 'max_failure': did you mean"):
-        app.queue("q", failure_options={"max_failure": 1})
+        app.queue("q", failure_options={"max_failure": 1})  # pyright: ignore[reportArgumentType]

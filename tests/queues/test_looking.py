@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace import Counts, Headrace, OptionError
+from headrace.protocol.looking import Listed
 from tests.queues.places import Hands
 
 
@@ -47,9 +48,10 @@ def test_pages_of_jobs_by_status(app: Headrace) -> None:
     failed = {claim.id for claim in claims[:10] if claim.fail()}
     running = {claim.id for claim in claims[10:]}
     held = {job.id for job in q.enqueue_many(range(5), ids=list(running)[:5], route="r")}
-    for status, ids in (
-        ("ready", ready), ("scheduled", scheduled), ("failed", failed), ("running", running), ("held", held),
-    ):  # fmt: skip
+    standing: dict[Listed, set[str]] = {
+        "ready": ready, "scheduled": scheduled, "failed": failed, "running": running, "held": held,
+    }  # fmt: skip
+    for status, ids in standing.items():
         for page in (7, 1000):
             found = [job.id for job in q.jobs(status, page=page)]
             assert set(found) == ids, status
@@ -90,4 +92,4 @@ def test_names_of_lanes_and_queues(app: Headrace) -> None:
 
 def test_a_status_that_is_none(app: Headrace) -> None:
     with pytest.raises(OptionError, match="status='done': expected one of ready, scheduled, held, running, failed"):
-        list(app.queue("q").jobs("done"))
+        list(app.queue("q").jobs("done"))  # pyright: ignore[reportArgumentType]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -12,12 +12,16 @@ from headrace.protocol import keys
 from headrace.protocol.records import Counts, Record, parse_counts, parse_record
 from headrace.protocol.steps import Call, Listen, Steps
 
+#: Where a job stands; and those of them that a lane has pages of.
+Status: TypeAlias = Literal["scheduled", "ready", "held", "running", "done", "failed", "cancelled", "stranded"]
+Listed: TypeAlias = Literal["ready", "scheduled", "held", "running", "failed"]
+
 
 @dataclass(slots=True)
 class Seen:
     """One generation of a job as the server showed it; `status` is '' when the server does not know it."""
 
-    status: str
+    status: Status | Literal[""]
     generation: int
     record: Record | None
     counts: Counts
@@ -32,7 +36,7 @@ class Seen:
 def _seen(reply: list[Any]) -> Seen:
     status, generation, record, counts, at, body, progress, held, by, session, _ = reply
     return Seen(
-        status.decode() if isinstance(status, bytes) else "",
+        cast("Status", status.decode()) if isinstance(status, bytes) else "",
         generation,
         parse_record(record) if record else None,
         parse_counts(counts) if counts else Counts(),

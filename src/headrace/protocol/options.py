@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
@@ -22,15 +22,7 @@ from headrace.protocol.times import Duration, Time, duration_ms, to_ms
 MAX_COUNT: Final = (1 << 31) - 1
 
 
-class JobOptions(TypedDict, total=False):
-    """What `enqueue` takes beside the data; None means "no limit" where a limit can be left out."""
-
-    id: Any
-    run_at: Time | None
-    delay: Duration | None
-    priority: int
-    lane: str
-    route: str | int | None
+class _Limits(TypedDict, total=False):
     max_failures: int | None
     max_stalls: int | None
     max_timeouts: int | None
@@ -40,10 +32,32 @@ class JobOptions(TypedDict, total=False):
     keep_result: Duration | None
     keep_failed: Duration | None
     unique_for: Duration | None
+
+
+class QueueDefaults(_Limits, total=False):
+    """Options that a queue may preset for its jobs."""
+
+    priority: int
+
+
+class FailureOptions(_Limits, total=False):
+    """Options of the jobs that the server writes about failures."""
+
     task: str
-    if_exists: str
+
+
+class JobOptions(QueueDefaults, total=False):
+    """What `enqueue` takes beside the data; None means "no limit" where a limit can be left out."""
+
+    id: Any
+    run_at: Time | None
+    delay: Duration | None
+    lane: str
+    route: str | int | None
+    task: str
+    if_exists: Literal["update", "ignore", "error"]
     update_data: bool
-    update_run_at: bool | str
+    update_run_at: bool | Literal["if_later", "if_earlier"]
     reset_counts: bool
     update_priority: bool
     update_lane: bool
@@ -56,21 +70,6 @@ class JobOptions(TypedDict, total=False):
     update_keep_result: bool
     update_keep_failed: bool
     update_unique_for: bool
-
-
-class QueueDefaults(TypedDict, total=False):
-    """Options that a queue may preset for its jobs."""
-
-    priority: int
-    max_failures: int | None
-    max_stalls: int | None
-    max_timeouts: int | None
-    timeout: Duration | None
-    min_backoff: Duration
-    max_backoff: Duration | None
-    keep_result: Duration | None
-    keep_failed: Duration | None
-    unique_for: Duration | None
 
 
 def _count(value: object, name: str) -> int:

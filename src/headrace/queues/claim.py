@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, cast
 
 from headrace import clock
 from headrace.errors import ClaimLost, OptionError, PayloadError
@@ -20,7 +20,18 @@ from headrace.queues.twins import plain, twin
 _MAX_PROGRESS: Final = 4096
 
 
-class Claim:
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Data = TypeVar("Data", default=Any)
+else:
+    from typing import TypeVar
+
+    Data = TypeVar("Data")  # its default is for type checkers only, until Python 3.13 has it
+After: TypeAlias = Literal["waiting", "failed", "cancelled"]
+
+
+class Claim(Generic[Data]):
     """A claimed job. Every write of it is refused once the claim is not current any more."""
 
     __slots__ = ("_claimed", "_counts", "_kind", "_record", "deadline", "engine", "key")
@@ -60,10 +71,10 @@ class Claim:
         return self._record
 
     @property
-    def data(self) -> Any:
+    def data(self) -> Data:
         """What was enqueued, decoded; of the queue's data type where it has one."""
         try:
-            return codec.decode(self._parsed().payload, self._kind)
+            return cast("Data", codec.decode(self._parsed().payload, self._kind))
         except PayloadError as error:
             raise PayloadError(f"data of job {self.key}: {error}") from error.__cause__
 
@@ -160,22 +171,22 @@ class Claim:
         letter = yield from claiming.finish([self.end("c", body)], self.shard)
         return letter == claiming.COMPLETED
 
-    def _retry(self, error: object = None, *, at: Time | None = None, delay: Duration | None = None) -> Steps[str]:
+    def _retry(self, error: object = None, *, at: Time | None = None, delay: Duration | None = None) -> Steps[After]:
         """Count a failure and put the job back: at your time, else after its backoff.
 
         Answers "waiting" (it will run again), "failed" (its budget was spent) or "cancelled".
         """
         return _STATUS[(yield from self._send("r", _body(error, at, delay)))]
 
-    def _fail(self, error: object = None) -> Steps[str]:
+    def _fail(self, error: object = None) -> Steps[After]:
         """End the job as failed for good, whatever is left of its budget. Answers "failed", or "cancelled"."""
         return _STATUS[(yield from self._send("f", _body(error, None, None)))]
 
-    def _release(self, delay: Duration = 0) -> Steps[str]:
+    def _release(self, delay: Duration = 0) -> Steps[After]:
         """Give the job back unrun: nothing is counted, and it keeps its place in line unless it is to wait."""
         return _STATUS[(yield from self._send("l", claiming.time_body(delay_ms=duration_ms(delay, "delay"))))]
 
-    def _abandon(self) -> Steps[str]:
+    def _abandon(self) -> Steps[After]:
         """Give up as a crashed worker would, but at once: counted as a stall, the job goes to the next worker."""
         return _STATUS[(yield from self._send("a"))]
 
@@ -214,7 +225,7 @@ class Claim:
     report, areport = plain(_report), twin(_report)
 
 
-_STATUS = {"R": "waiting", "F": "failed", "X": "cancelled", "L": "waiting", "P": "waiting"}
+_STATUS: Final[dict[str, After]] = {"R": "waiting", "F": "failed", "X": "cancelled", "L": "waiting", "P": "waiting"}
 
 
 def _body(error: object, at: Time | None, delay: Duration | None) -> bytes:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from headrace import clock
 from headrace.errors import JobCancelled, JobFailed, JobNotFound, ResultTimeout
 from headrace.protocol import codec, looking, ruling
-from headrace.protocol.looking import Ref, Seen
+from headrace.protocol.looking import Ref, Seen, Status
 from headrace.protocol.options import named_options
 from headrace.protocol.records import Counts
 from headrace.protocol.steps import Steps
@@ -39,7 +39,7 @@ class JobInfo:
 
     queue: str
     id: str
-    status: str
+    status: Status | Literal[""]
     lane: str
     priority: int
     counts: Counts
@@ -83,7 +83,7 @@ class Job:
         """The id within the queue."""
         return self._ref.id
 
-    def _status(self) -> Steps[str | None]:
+    def _status(self) -> Steps[Status | None]:
         """scheduled, ready, held, running, done, failed or cancelled; None when nothing is known of it (any more).
 
         It is stranded when somebody changed the server's data so that it stands in no place: `app.audit(repair=True)`.

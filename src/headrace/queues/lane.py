@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Unpack
+from typing import Unpack, get_args
 
 from headrace.errors import OptionError
 from headrace.protocol import looking, ruling
-from headrace.protocol.looking import Ref
+from headrace.protocol.looking import Listed, Ref
 from headrace.protocol.names import check_lane, check_task
 from headrace.protocol.routing import check_route
 from headrace.protocol.ruling import Rule
@@ -19,7 +19,7 @@ from headrace.queues.job import Job
 from headrace.queues.settings import Counts, LaneSettings, lane_letters, read_counts
 from headrace.queues.twins import plain, twin
 
-STATUSES = ("ready", "scheduled", "held", "running", "failed")
+STATUSES = get_args(Listed)
 
 
 class Ruled:
@@ -98,7 +98,7 @@ class Lane(Ruled):
     forget, aforget = plain(_forget), twin(_forget)
     counts, acounts = plain(_counts), twin(_counts)
 
-    def jobs(self, status: str = "ready", page: int = 100) -> Iterator[Job]:
+    def jobs(self, status: Listed = "ready", page: int = 100) -> Iterator[Job]:
         """Go through the jobs of a status, page by page; what changes meanwhile may or may not be seen."""
         for shard in self._check(status, page):
             cursor: str | None = ""
@@ -106,7 +106,7 @@ class Lane(Ruled):
                 jobs, cursor = self.engine.run(self._page(status, shard, cursor, page))
                 yield from jobs
 
-    async def ajobs(self, status: str = "ready", page: int = 100) -> AsyncIterator[Job]:
+    async def ajobs(self, status: Listed = "ready", page: int = 100) -> AsyncIterator[Job]:
         """The asynchronous `jobs`."""
         for shard in self._check(status, page):
             cursor: str | None = ""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final, Unpack
+from typing import Any, Final, Generic, Unpack
 
 from headrace import clock
 from headrace.errors import HeadraceError, InvalidInput, OptionError
@@ -20,7 +20,7 @@ from headrace.protocol.routing import check_route
 from headrace.protocol.steps import Steps, hurried
 from headrace.protocol.texts import check_note, shown
 from headrace.protocol.times import Duration, duration_ms
-from headrace.queues.claim import Claim
+from headrace.queues.claim import Claim, Data
 from headrace.queues.engine import Engine
 from headrace.queues.inputs import check_many, listed, listed_ids
 from headrace.queues.job import Job
@@ -40,7 +40,7 @@ CONTENT: Final = _Content()
 _ROUND: Final = 2048
 
 
-class Queue(Lane):
+class Queue(Lane, Generic[Data]):
     """A named line of jobs. Making one costs nothing; the server knows it from its first job or setting on."""
 
     def __init__(
@@ -150,7 +150,7 @@ class Queue(Lane):
         letters = yield from ruling.cancel(self.name, [id], running, check_note(why, "why"), shard)
         return letters != "-"
 
-    def _lease(self, seconds: Duration, n: int = 1, wait: Duration | None = 0) -> Steps[list[Claim]]:
+    def _lease(self, seconds: Duration, n: int = 1, wait: Duration | None = 0) -> Steps[list[Claim[Data]]]:
         """Claim up to n jobs for `seconds`; when there is none wait up to `wait` seconds (None: for ever)."""
         ms = duration_ms(seconds, "seconds")
         if ms < 1:
@@ -162,7 +162,7 @@ class Queue(Lane):
         taken = yield from lease(self.engine, want, self.shards, ends)
         return [Claim(self.engine, job, asked + ms / 1000, self.data_type) for asked, job in taken]
 
-    def _complete_many(self, claims: Sequence[Claim], results: Sequence[Any] | None = None) -> Steps[list[bool]]:
+    def _complete_many(self, claims: Sequence[Claim[Any]], results: Sequence[Any] | None = None) -> Steps[list[bool]]:
         """Complete many claims in few calls; True for each that was still current."""
         claims = listed(claims, "claims", "claims, as lease() answers them")
         given = listed(results, "results", "results") if results is not None else [None] * len(claims)
@@ -214,7 +214,7 @@ class Queue(Lane):
 
     _return, _areturn = plain(_hand_back), twin(_hand_back)
 
-    def leases(self, seconds: Duration, n: int = 1) -> Iterator[Claim]:
+    def leases(self, seconds: Duration, n: int = 1) -> Iterator[Claim[Data]]:
         """Claims one after the other, for ever: `for claim in q.leases(30): ...`.
 
         They are fetched up to `n` at a time; those that were not handed out when the loop is left go back.
@@ -229,7 +229,7 @@ class Queue(Lane):
                     with suppress(HeadraceError):  # whoever leaves need not know: they run out by themselves
                         self._return(rest)
 
-    async def aleases(self, seconds: Duration, n: int = 1) -> AsyncIterator[Claim]:
+    async def aleases(self, seconds: Duration, n: int = 1) -> AsyncIterator[Claim[Data]]:
         """The asynchronous `leases`; `contextlib.aclosing` makes claims go back before the loop is left."""
         while True:
             rest = deque(await self.alease(seconds, n, None))
