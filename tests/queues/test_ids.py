@@ -65,6 +65,7 @@ SAME: dict[str, tuple[Any, Any]] = {
     "sets of sets": ({frozenset({1, 2}), frozenset({3})}, {frozenset({3}), frozenset({2, 1})}),
     "dataclasses": (Order(1, {"x": 1, "y": 2}), Order(1, {"y": 2, "x": 1})),
     "a dataclass and its fields": (Order(1, {}), {"lines": {}, "number": 1}),
+    "sets of big integers": ([{2**70, 2**71, 1}], [{1, 2**71, 2**70}]),
     "big integers": ({"n": 2**80, "m": 1}, {"m": 1, "n": 2**80}),
 }
 

@@ -9,9 +9,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, HttpUrl, RootModel, computed_field, field_validator
 
 from headrace import CONTENT, Headrace, PayloadError
+from tests.queues.places import Place
+from tests.tools.crash import Child
 
 
 class Address(BaseModel):
@@ -126,9 +128,50 @@ def test_bytes_that_json_has_no_form_for_are_refused(app: Headrace) -> None:
     assert q.counts().ready == 0
 
 
-def test_equal_models_have_one_id(app: Headrace) -> None:
+class Tag(BaseModel):
+    model_config = ConfigDict(frozen=True)
+    name: str
+
+
+class Tagged(BaseModel):
+    tags: set[Tag]
+    words: list[frozenset[str]]
+    by: dict[int, set[str]]
+    link: HttpUrl
+    names: RootModel[set[str]]
+
+
+HASHED = """
+from tests.queues.test_models import tagged
+from headrace import CONTENT, Headrace
+with Headrace({url!r}, namespace={namespace!r}) as app:
     q = app.queue("q")
-    tags = [f"tag {n}" for n in range(20)]
-    first = q.enqueue(Order(number=1, tags=set(tags)), id=CONTENT)
-    assert q.enqueue(Order(number=1, tags={*tags[::-1]}), id=CONTENT) == first
-    assert q.enqueue(Order(number=2, tags=set(tags)), id=CONTENT) != first
+    tell(*(q.enqueue(data, id=CONTENT).id for data in (tagged(), [tagged()], {{"in": tagged()}})))
+"""
+
+
+def tagged() -> Tagged:
+    """A model with a set in every place where one can be."""
+    names = {f"tag {n}" for n in range(9)}
+    return Tagged(
+        tags={Tag(name=name) for name in names},  # pyright: ignore[reportUnhashable] - it is frozen
+        words=[frozenset(names)],
+        by={2: names, 1: names},
+        link=HttpUrl("https://example.com/"),
+        names=RootModel[set[str]](names),
+    )
+
+
+def test_equal_models_have_one_id_in_every_process(
+    app: Headrace, place: Place, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: set[str] = set()
+    for seed in ("1", "2", "3"):
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        with Child(HASHED.format(url=place.url, namespace=namespace)) as child:
+            said.add(child.says())
+            assert child.ends() == 0
+    assert len(said) == 1
+    q = app.queue("q")
+    assert q.counts().ready == 3
+    assert q.enqueue(Order(number=1), id=CONTENT) != q.enqueue(Order(number=2), id=CONTENT)

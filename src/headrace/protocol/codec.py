@@ -111,7 +111,10 @@ def canonical(value: Any, payload: bytes) -> bytes:
     """The payload of the same value in the one order that equal data share; `payload` is what `encode` made of it."""
     if payload[0] == 0 or type(value) in LEAVES:
         return payload
-    return encode(ordered(value), sys.maxsize)
+    try:
+        return encode(ordered(value), sys.maxsize)
+    except Exception as error:  # code of its own runs once more
+        raise PayloadError(f"no id can be made of the data: {type(error).__name__}: {error}") from error
 
 
 def check_kind(kind: Any, where: str) -> None:

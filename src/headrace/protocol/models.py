@@ -25,14 +25,6 @@ def dump(value: Any) -> Any:
         raise ValueError(says + (hint if "utf-8" in str(error) else "")) from None
 
 
-def dump_unordered(value: Any) -> Any:
-    """A model as Python values: its sets are still sets, which lists of JSON do not show."""
-    try:
-        return value.model_dump(mode="python")
-    except Exception:  # such as a set of models, which would have to be a set of dictionaries
-        return dump(value)
-
-
 def check_model(kind: Any) -> None:
     """Refuse a class that plain values cannot be turned into."""
     if not callable(getattr(kind, "model_validate", None)):

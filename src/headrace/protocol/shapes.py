@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import msgspec
@@ -11,6 +13,7 @@ import msgspec
 from headrace.protocol import models
 
 MAX_DEPTH: Final = 200
+_MANY: Final[tuple[type, ...]] = (list, tuple, set, frozenset)
 #: Types that hold nothing: a look at them ends there.
 LEAVES: Final = frozenset({str, int, float, bool, bytes, type(None), datetime})
 
@@ -32,22 +35,22 @@ def too_deep(value: object) -> bool:
 
 
 def _inside(value: Any) -> Iterable[Any]:
-    """What a value holds: items, values, fields."""
+    """What a value holds: fields, values, items."""
+    fields = _fields(cast("Any", type(value)))
+    if fields:
+        return [getattr(value, name, None) for name in fields]
     if isinstance(value, dict):
         return dict[Any, Any].values(cast("dict[Any, Any]", value))
-    if isinstance(value, list | tuple | set | frozenset):
-        return cast("Iterable[Any]", value)
-    return [getattr(value, name, None) for name in _fields(cast("Any", type(value)))]
+    return cast("Iterable[Any]", value) if isinstance(value, _MANY) else ()
 
 
+@lru_cache(1024)
 def _fields(kind: Any) -> Mapping[str, str]:
     """The fields of a struct, dataclass or attrs class and the names they are sent by; nothing for other types."""
     if issubclass(kind, msgspec.Struct):
         return dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
-    names = getattr(kind, "__dataclass_fields__", None)
-    if names is None:
-        names = [field.name for field in getattr(kind, "__attrs_attrs__", ())]
-    return {name: name for name in names}
+    fields: Iterable[Any] = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    return {field.name: field.name for field in (*fields, *getattr(kind, "__attrs_attrs__", ()))}
 
 
 def ordered(value: Any) -> Any:
@@ -62,7 +65,7 @@ def ordered(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [ordered(item) for item in cast("list[Any]", value)]
     if models.is_model(value):
-        return ordered(models.dump_unordered(value))
+        return _settled(models.dump(value), value)
     fields = _fields(cast("Any", type(value)))
     if not fields:
         return value
@@ -74,5 +77,30 @@ def ordered(value: Any) -> Any:
     return ordered({name: item for name, item in named.items() if item is not unset})
 
 
+def _settled(dumped: Any, model: Any) -> Any:
+    """What a model dumped, in one order: a look at the model itself tells which of the lists were sets."""
+    if getattr(cast("Any", type(model)), "__pydantic_root_model__", False):
+        model = model.root
+    if isinstance(dumped, dict):
+        known = cast("dict[str, Any]", dumped)
+        if isinstance(model, dict):
+            parts = cast("dict[Any, Any]", model).values()
+        else:
+            parts = [getattr(model, name, None) for name in known]
+        if len(parts) == len(known):
+            return ordered(
+                {name: _settled(item, part) for (name, item), part in zip(known.items(), parts, strict=True)}
+            )
+    if isinstance(dumped, list) and isinstance(model, _MANY):
+        items, parts = cast("list[Any]", dumped), cast("Collection[Any]", model)
+        if len(items) == len(parts):
+            settled = map(_settled, items, parts)
+            return sorted(settled, key=_bytes) if isinstance(model, set | frozenset) else list(settled)
+    return ordered(dumped)
+
+
 def _bytes(value: Any) -> bytes:
-    return msgspec.msgpack.encode(value, enc_hook=repr)
+    try:
+        return msgspec.msgpack.encode(value, enc_hook=repr)
+    except OverflowError:  # an integer of more than 64 bits
+        return repr(value).encode()

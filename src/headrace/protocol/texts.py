@@ -14,8 +14,7 @@ MAX_NOTE: Final = 1000
 
 def check_text(value: object, what: str, wrong: type[InvalidInput] = NameInvalid) -> str:
     """What names something: 1 to 256 bytes without control characters."""
-    text = _unicode(value, what, wrong)
-    size = len(text.encode())
+    text, size = _unicode(value, what, wrong)
     if not 0 < size <= MAX_BYTES:
         raise wrong(f"{what} must have 1 to {MAX_BYTES} bytes, {text[:40]!r} has {size:,}")
     if _CONTROL.search(text):
@@ -25,20 +24,20 @@ def check_text(value: object, what: str, wrong: type[InvalidInput] = NameInvalid
 
 def check_note(value: object, what: str, most: int = MAX_NOTE) -> str:
     """What people say to people (who, why): any text, "" too, but no book."""
-    text = _unicode(value, what, OptionError)
+    text, _ = _unicode(value, what, OptionError)
     if len(text) > most:
         raise OptionError(f"{what} may have {most:,} characters, {text[:40]!r}... has {len(text):,}")
     return text
 
 
-def _unicode(value: object, what: str, wrong: type[InvalidInput]) -> str:
+def _unicode(value: object, what: str, wrong: type[InvalidInput]) -> tuple[str, int]:
+    """A text that can be sent, and how many bytes it has then."""
     if not isinstance(value, str):
         raise wrong(f"{what} must be a string, not {type(value).__name__}: {shown(value)}")
     try:
-        value.encode()
+        return value, len(value.encode())
     except UnicodeEncodeError as error:
         raise wrong(f"{what} {shown(value)} is not valid Unicode text: {error.reason}") from None
-    return value
 
 
 def shown(value: object, most: int = 60) -> str:

@@ -108,6 +108,7 @@ class Sentinel:
             if self._primary is not self._known[place]:
                 self._primary = self._known[place]
                 self.version += 1
+            self.troubles = {}
             self._sentinels = [sentinel, *(s for s in self._sentinels if s is not sentinel)]
             return
         self.troubles = met
@@ -151,6 +152,7 @@ class Cluster:
             if not isinstance(reply, Lost) and not trouble(reply) and reply:
                 self._slots = self._read(reply, node)
                 self.version += 1
+                self.troubles = {}
                 return
             no_slots = Trouble("its cluster has no slots assigned", False)
             met[node.where] = trouble_of(reply, "it is not in cluster mode", no_slots)
