@@ -12,7 +12,7 @@ from headrace.errors import OptionError, ServerUnfit, ShardMismatch
 from headrace.protocol import auditing, histories, looking, ruling, versions
 from headrace.protocol.histories import Cursor, Event, EventPage
 from headrace.protocol.names import check_name, check_namespace, failure_queue
-from headrace.protocol.options import FailureOptions, QueueDefaults
+from headrace.protocol.options import FailureOptions, QueueDefaults, check_flag
 from headrace.protocol.steps import Steps
 from headrace.protocol.texts import shown
 from headrace.queues.claim import Data
@@ -72,7 +72,7 @@ class Headrace:
         try:
             _check_level(durability)
             if type(max_payload) is not int or not 0 < max_payload <= 1 << 26:
-                raise OptionError(f"max_payload={max_payload!r}: expected bytes, from 1 to {1 << 26:,} (64 MiB)")
+                raise OptionError(f"max_payload={shown(max_payload)}: expected bytes, from 1 to {1 << 26:,} (64 MiB)")
             _check_durability(durability, site.durability)
             self._engine = Engine(site, shards, max_payload)
         except ShardMismatch as error:
@@ -169,7 +169,7 @@ class Headrace:
     ) -> Steps[Lane]:
         """Set up a lane at run time and answer it; `forget=True` takes all its settings back."""
         made = Lane(self._engine, self.queue(queue).name, lane, route)
-        if forget and settings:
+        if check_flag(forget, "forget") and settings:
             raise OptionError(f"lane {made.path!r}: forget=True takes all settings back: give no others with it")
         letters = lane_letters(settings, f"lane {made.path!r}")
         yield from ruling.set_lane(made.path, {"forget": True} if forget else letters, made.shards)
@@ -183,7 +183,7 @@ class Headrace:
         """Have every job that fails in a queue enqueued into `<queue>-fail`, by the very call that fails it."""
         failure_queue(queue)
         options = self._failure_options.get(queue, {})
-        yield from ruling.set_lane(queue, {"fh": options if on else "-"}, range(self.shards))
+        yield from ruling.set_lane(queue, {"fh": options if check_flag(on, "on") else "-"}, range(self.shards))
 
     def _queue_names(self) -> Steps[list[str]]:
         """The names of all queues that the server knows."""
@@ -284,7 +284,8 @@ def _home(folder: object) -> Path | None:
         return None
     try:
         text: object = os.fspath(cast("str", folder))
-    except TypeError:
+        os.fsencode(text)
+    except (TypeError, UnicodeEncodeError):
         text = None
     if not isinstance(text, str) or not text or "\0" in text:
         raise OptionError(f"folder={shown(folder)}: expected the path of a folder, as text or a Path")
@@ -293,7 +294,7 @@ def _home(folder: object) -> Path | None:
 
 def _check_level(durability: str | None) -> None:
     if durability is not None and durability not in _LEVELS:
-        raise OptionError(f"durability={durability!r}: expected one of {', '.join(_LEVELS)}")
+        raise OptionError(f"durability={shown(durability)}: expected one of {', '.join(_LEVELS)}")
 
 
 def _check_durability(wanted: str | None, found: str) -> None:

@@ -40,7 +40,7 @@ class Odd:
 
 
 Case = tuple[Callable[[Any], Any], type[HeadraceError], str]
-FAR = 1e300
+FAR, HUGE = 1e300, 10**5000
 FIRST, LAST = datetime.min, datetime.max  # noqa: DTZ901 - in local time they are beyond what can be computed
 ENQUEUE: dict[str, Case] = {
     "an object": (lambda q: q.enqueue(Odd()), PayloadError, "data cannot be encoded: .*Odd.*Pass JSON-like values"),
@@ -163,6 +163,10 @@ OTHERS: dict[str, Case] = {
     "results of one text": (lambda q: q.complete_many([], "ab"), InvalidInput, "results='ab': expected a list of"),
     "a number as many": (lambda q: q.enqueue_many(5), InvalidInput, "data is a int, expected a list"),
     "a lane's broken route": (lambda q: q.lane("a", route="\n"), OptionError, "route .* contains control"),
+    "perhaps running": (lambda q: q.cancel("x", running="yes"), OptionError, "running='yes': expected True or False"),
+    "a lease of many digits": (lambda q: q.lease(30, n=HUGE), OptionError, "n=.*: expected a whole number from 1"),
+    "a page of many digits": (lambda q: list(q.jobs(page=HUGE)), OptionError, "page=.*: expected a whole number"),
+    "a route of many digits": (lambda q: q.job("x", route=10**300), OptionError, "route must have 1 to 256 bytes"),
     "a page of nothing": (lambda q: list(q.jobs(page=0)), OptionError, "page=0"),
 }  # fmt: skip
 

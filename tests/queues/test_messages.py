@@ -72,6 +72,13 @@ APP: dict[str, Case] = {
     ),
     "failure jobs of a broken name": (lambda app: app.failure_jobs("\ud800"), NameInvalid, "not valid Unicode"),
     "a list as queue": (lambda app: app.queue(["l"]), NameInvalid, "queue must be a string, not list"),
+    "failure jobs perhaps": (lambda app: app.failure_jobs("q", on="x"), OptionError, "on='x': expected True or False"),
+    "a number as failure options": (
+        lambda app: app.queue("q", failure_options=5),
+        OptionError,
+        "failure_options=5 of queue 'q': expected a mapp",
+    ),
+    "an option without a name": (lambda app: app.queue("q", failure_options={5: 5}), OptionError, "no option 5; there"),
     "a task of failure jobs": (
         lambda app: app.queue("q", failure_options={"task": "\n"}),
         NameInvalid,
@@ -111,6 +118,7 @@ CONNECT: dict[str, tuple[dict[str, Any], type[HeadraceError], str]] = {
         OptionError,
         "give connection= or folder=, not both",
     ),
+    "a folder that is no text": ({"folder": "\ud800"}, OptionError, "expected the path of a folder"),
     "braces": ({"namespace": "{hr}"}, NameInvalid, "must not contain braces"),
     "no namespace": ({"namespace": ""}, NameInvalid, "namespace must have 1 to 256 bytes"),
     "a number for a namespace": ({"namespace": 7}, NameInvalid, "namespace must be a string, not int"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from headrace.errors import OptionError
+from headrace.protocol.texts import shown
 
 #: Words of other queues: the options that do it here (the guess holds where one of them is allowed), and how.
 _ELSEWHERE: Final[dict[str, tuple[tuple[str, ...], str]]] = {
@@ -44,7 +45,7 @@ def check_names(given: Iterable[str], allowed: frozenset[str], where: str) -> No
     """Refuse option names that do not exist, and say which one was probably meant."""
     for name in given:
         if name not in allowed:
-            raise OptionError(f"{where} has no option {name!r}{_hint(name, allowed)}")
+            raise OptionError(f"{where} has no option {shown(name)}{_hint(str(name), allowed)}")
 
 
 def _hint(name: str, allowed: frozenset[str]) -> str:

@@ -216,10 +216,14 @@ def _takes(given: Mapping[str, Any], name: str) -> bool:
 
 
 def _flag(given: Mapping[str, Any], name: str, default: bool) -> int:
-    value = given.get(name, default)
+    return int(check_flag(given.get(name, default), name))
+
+
+def check_flag(value: object, name: str) -> bool:
+    """True or False, and nothing that only counts as one of them."""
     if not isinstance(value, bool):
         raise OptionError(f"{name}={shown(value)}: expected True or False")
-    return int(value)
+    return value
 
 
 def _time(given: Mapping[str, Any]) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from headrace.errors import OptionError, RouteRequired
 from headrace.protocol.names import shard_in
-from headrace.protocol.texts import check_text
+from headrace.protocol.texts import MAX_BYTES, check_text, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ def check_route(route: object) -> str | None:
     """A routing key: a text of 1..256 bytes without control characters, an integer, or None."""
     if route is None:
         return route
+    if isinstance(route, int) and not isinstance(route, bool):
+        route = shown(route, MAX_BYTES)
     if isinstance(route, str):
         return check_text(route, "route", OptionError)
-    if isinstance(route, int) and not isinstance(route, bool):
-        return str(route)
-    raise OptionError(f"route must be a string or an integer, not {type(route).__name__}: {route!r}")
+    raise OptionError(f"route must be a string or an integer, not {type(route).__name__}: {shown(route)}")

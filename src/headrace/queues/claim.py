@@ -195,7 +195,7 @@ class Claim(Generic[Data]):
         ms = duration_ms(seconds, "seconds")
         if ms < 1:
             raise OptionError(
-                f"seconds={seconds!r}: a lease must last at least a millisecond; abandon() ends it at once"
+                f"seconds={shown(seconds)}: a lease must last at least a millisecond; abandon() ends it at once"
             )
         started = clock.monotonic()
         kept = yield from claiming.extend(self._claimed.key, self._claimed.claim, ms, self.shard)

@@ -9,7 +9,7 @@ from headrace import clock
 from headrace.errors import JobCancelled, JobFailed, JobNotFound, ResultTimeout
 from headrace.protocol import codec, looking, ruling
 from headrace.protocol.looking import Ref, Seen, Status
-from headrace.protocol.options import named_options
+from headrace.protocol.options import check_flag, named_options
 from headrace.protocol.records import Counts
 from headrace.protocol.steps import Steps
 from headrace.protocol.texts import check_note
@@ -150,7 +150,9 @@ class Job:
     def _cancel(self, running: bool = False, why: str = "") -> Steps[bool]:
         """Cancel the job if it waits; with `running` also tell its worker to stop. True when anything was cancelled."""
         ref = self._ref
-        letters = yield from ruling.cancel(ref.queue, [ref.id], running, check_note(why, "why"), ref.shard)
+        letters = yield from ruling.cancel(
+            ref.queue, [ref.id], check_flag(running, "running"), check_note(why, "why"), ref.shard
+        )
         return letters != "-"
 
     def _retry(self) -> Steps[bool]:

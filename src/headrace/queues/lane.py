@@ -12,7 +12,7 @@ from headrace.protocol.names import check_lane, check_task
 from headrace.protocol.routing import check_route
 from headrace.protocol.ruling import Rule
 from headrace.protocol.steps import Steps
-from headrace.protocol.texts import check_note
+from headrace.protocol.texts import check_note, shown
 from headrace.protocol.times import Time, to_ms
 from headrace.queues.engine import Engine
 from headrace.queues.job import Job
@@ -123,9 +123,11 @@ class Lane(Ruled):
 
     def _check(self, status: str, page: int) -> Sequence[int]:
         if type(page) is not int or not 1 <= page <= 1000:
-            raise OptionError(f"page={page!r}: expected a whole number from 1 to 1,000")
+            raise OptionError(f"page={shown(page)}: expected a whole number from 1 to 1,000")
         if status not in STATUSES:
-            raise OptionError(f"status={status!r}: expected one of {', '.join(STATUSES)} (ended jobs: see the history)")
+            raise OptionError(
+                f"status={shown(status)}: expected one of {', '.join(STATUSES)} (ended jobs: see the history)"
+            )
         return self.shards
 
     def _lanes(self) -> Steps[list[str]]:

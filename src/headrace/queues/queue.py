@@ -15,7 +15,7 @@ from headrace.protocol.claiming import Want
 from headrace.protocol.enqueueing import Enqueued, Item, enqueue_many, enqueue_one
 from headrace.protocol.looking import Ref
 from headrace.protocol.names import check_id, check_name, content_id, new_id
-from headrace.protocol.options import Head, JobOptions, build_head, queue_defaults
+from headrace.protocol.options import Head, JobOptions, build_head, check_flag, queue_defaults
 from headrace.protocol.routing import check_route
 from headrace.protocol.steps import Steps, hurried
 from headrace.protocol.texts import check_note, shown
@@ -147,16 +147,18 @@ class Queue(Lane, Generic[Data]):
     def _cancel(self, id: str, running: bool = False, *, why: str = "", route: str | int | None = None) -> Steps[bool]:
         """Cancel a waiting job (and its held twin); with `running` also tell its worker to stop."""
         shard = self.job(id, route=route)._ref.shard  # pyright: ignore[reportPrivateUsage]
-        letters = yield from ruling.cancel(self.name, [id], running, check_note(why, "why"), shard)
+        letters = yield from ruling.cancel(
+            self.name, [id], check_flag(running, "running"), check_note(why, "why"), shard
+        )
         return letters != "-"
 
     def _lease(self, seconds: Duration, n: int = 1, wait: Duration | None = 0) -> Steps[list[Claim[Data]]]:
         """Claim up to n jobs for `seconds`; when there is none wait up to `wait` seconds (None: for ever)."""
         ms = duration_ms(seconds, "seconds")
         if ms < 1:
-            raise OptionError(f"seconds={seconds!r}: a lease must last at least a millisecond")
+            raise OptionError(f"seconds={shown(seconds)}: a lease must last at least a millisecond")
         if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= 10_000:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise OptionError(f"n={n!r}: expected a whole number from 1 to 10,000")
+            raise OptionError(f"n={shown(n)}: expected a whole number from 1 to 10,000")
         ends = None if wait is None else clock.monotonic() + duration_ms(wait, "wait") / 1000
         want = Want(n, [self.name], lease_ms=ms, waiter=new_id(0))
         taken = yield from lease(self.engine, want, self.shards, ends)
@@ -194,7 +196,7 @@ class Queue(Lane, Generic[Data]):
     def _dead_letters(self, what: str, ids: Collection[str] | None, limit: int | None) -> Steps[int]:
         named = None if ids is None else listed_ids(ids)
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise OptionError(f"limit={limit!r}: expected a whole number from 0 on, or None for all")
+            raise OptionError(f"limit={shown(limit)}: expected a whole number from 0 on, or None for all")
         done = 0
         for shard in self.shards:
             rest = None if limit is None else limit - done

@@ -113,6 +113,8 @@ _SETTERS: Final[dict[str, Any]] = {
 
 def failure_letters(options: Mapping[str, Any], queue: str) -> dict[str, Any]:
     """Options of the jobs that the server writes into `<queue>-fail`."""
+    if not isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise OptionError(f"failure_options={shown(options)} of queue {queue!r}: expected a mapping of options")
     check_names(options, frozenset(SPECS), f"failure_options of queue {queue!r}")
     return {SPECS[name].letter: SPECS[name].check(value, name) for name, value in options.items()}
 

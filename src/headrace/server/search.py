@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from redis import exceptions
+
 from headrace.errors import ServerUnavailable
 from headrace.server import refusals
 from headrace.server.moves import Garbled, Lost, Refusal
@@ -23,8 +25,9 @@ def trouble_of(reply: object, stranger: str, nothing: Trouble) -> Trouble:
     if isinstance(reply, Lost) and isinstance(reply.error, Garbled):
         return Trouble(f"it is no Redis or Valkey server ({reply.error})", True)
     if isinstance(reply, Lost):
-        # Who is not there yet when nothing runs so far is a wrong address more often than a late one.
-        return Trouble(str(reply.final or reply.error), not reply.sent)
+        # Who refuses at the very start is a wrong address more often than a late one; who is slow may yet answer.
+        slow = isinstance(reply.error, TimeoutError | exceptions.TimeoutError)
+        return Trouble(str(reply.final or reply.error), not reply.sent and not slow)
     if isinstance(reply, Refusal):
         text = refusals.plain(reply.text)
         strange = "unknown command" in text.lower() or "cluster support disabled" in text
