@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace import CONTENT, Headrace, InvalidInput, JobExists, OptionError, PayloadError
-from tests.queues.places import Hands
+from tests.queues.places import Hands, Place
 
 
 def test_order_is_kept_within_a_shard(app: Headrace) -> None:
@@ -123,3 +123,16 @@ def test_wrong_use(app: Headrace) -> None:
         q.enqueue_many([1, 2], ids=["a"])
     with pytest.raises(InvalidInput, match="1 claims and 2 results"):
         q.complete_many([None], [1, 2])  # pyright: ignore[reportArgumentType]
+
+
+def test_any_iterable_of_claims_or_ids(place: Place, namespace: str, hands: Hands) -> None:
+    with place.open(namespace) as app:
+        q = app.queue("q")
+        q.enqueue_many(range(6), ids=(str(n) for n in range(6)))
+        claims = q.lease(30, n=3)
+        assert q.complete_many((claim for claim in claims), (claim.data for claim in claims)) == [True] * 3
+        left = q.lease(30, n=3)
+        for claim in left:
+            claim.fail()
+        assert q.drop_failed(claim.id for claim in left[:2]) == 2
+        assert q.retry_failed({left[2].id}) == 1

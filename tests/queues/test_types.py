@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, assert_type
 
 from headrace import Claim, Headrace, Job, Queue
-from tests.queues.places import Place
+from tests.queues.places import Hands, Place
 
 
 @dataclass
@@ -15,7 +15,7 @@ class Order:
     number: int
 
 
-async def test_claims_of_a_typed_queue(place: Place, namespace: str) -> None:
+async def test_claims_of_a_typed_queue(place: Place, namespace: str, hands: Hands) -> None:
     with place.open(namespace) as app:
         q = app.queue("q", data_type=Order)
         assert_type(q, Queue[Order])
@@ -30,7 +30,7 @@ async def test_claims_of_a_typed_queue(place: Place, namespace: str) -> None:
             assert_type(next.fail("unfit"), Literal["waiting", "failed", "cancelled"])
 
 
-def test_queues_without_a_type(place: Place, namespace: str) -> None:
+def test_queues_without_a_type(place: Place, namespace: str, hands: Hands) -> None:
     with place.open(namespace) as app:
         assert_type(app.queue("q"), Queue[Any])
         assert_type(app.queue("q", data_type=Order | None), Queue[Any])

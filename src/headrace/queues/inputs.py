@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 from typing import Any, cast
 
 from headrace.errors import InvalidInput
@@ -26,10 +26,10 @@ def check_many(data: object, ids: object, queue: str) -> None:
 
 
 def listed(value: Any, name: str, of: str) -> list[Any]:
-    """A list of what was given. Iterators are refused: an operation may have to be run a second time."""
-    if _single(value) or not isinstance(value, Collection):
+    """A list of what was given: any iterable, but no text or mapping."""
+    if _single(value) or not _iterable(value):
         raise InvalidInput(f"{name}={shown(value)}: expected a list of {of}")
-    return list(cast("Collection[Any]", value))
+    return list(cast("Iterable[Any]", value))
 
 
 def listed_ids(value: object) -> list[str]:

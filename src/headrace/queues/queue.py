@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, Generic, Unpack
@@ -164,7 +164,7 @@ class Queue(Lane, Generic[Data]):
         taken = yield from lease(self.engine, want, self.shards, ends)
         return [Claim(self.engine, job, asked + ms / 1000, self.data_type) for asked, job in taken]
 
-    def _complete_many(self, claims: Sequence[Claim[Any]], results: Sequence[Any] | None = None) -> Steps[list[bool]]:
+    def _complete_many(self, claims: Iterable[Claim[Any]], results: Iterable[Any] | None = None) -> Steps[list[bool]]:
         """Complete many claims in few calls; True for each that was still current."""
         claims = listed(claims, "claims", "claims, as lease() answers them")
         given = listed(results, "results", "results") if results is not None else [None] * len(claims)
@@ -185,15 +185,15 @@ class Queue(Lane, Generic[Data]):
                 done[i] = letter == claiming.COMPLETED
         return done
 
-    def _retry_failed(self, ids: Collection[str] | None = None, *, limit: int | None = None) -> Steps[int]:
+    def _retry_failed(self, ids: Iterable[str] | None = None, *, limit: int | None = None) -> Steps[int]:
         """Put dead letters back in line with fresh counts: those named, else all or the oldest `limit`."""
         return (yield from self._dead_letters("replay", ids, limit))
 
-    def _drop_failed(self, ids: Collection[str] | None = None, *, limit: int | None = None) -> Steps[int]:
+    def _drop_failed(self, ids: Iterable[str] | None = None, *, limit: int | None = None) -> Steps[int]:
         """Delete dead letters: those named, else all or the oldest `limit`."""
         return (yield from self._dead_letters("drop", ids, limit))
 
-    def _dead_letters(self, what: str, ids: Collection[str] | None, limit: int | None) -> Steps[int]:
+    def _dead_letters(self, what: str, ids: Iterable[str] | None, limit: int | None) -> Steps[int]:
         named = None if ids is None else listed_ids(ids)
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OptionError(f"limit={shown(limit)}: expected a whole number from 0 on, or None for all")
