@@ -159,7 +159,7 @@ class Headrace:
         if known is None:
             known = self._queues.setdefault(name, Queue(self._engine, name, defaults, data_type))
         elif defaults or data_type is not None:
-            known.preset(defaults, data_type)
+            known._preset(defaults, data_type)  # pyright: ignore[reportPrivateUsage]
         if letters is not None:
             self._failure_options[name] = letters
         return known

@@ -134,13 +134,6 @@ class Claim(Generic[Data]):
         """This claim's end, to be sent together with others."""
         return End(self._claimed.key, self._claimed.claim, op, body)
 
-    def packed(self, value: object, what: str, limit: int | None = None) -> bytes:
-        """The payload of something about this job; the error of one that cannot be names the job."""
-        try:
-            return codec.encode(value, limit or self.engine.max_payload, what)
-        except PayloadError as error:
-            raise PayloadError(f"job {self.key}: {error}") from error.__cause__
-
     @property
     def size(self) -> int:
         """The bytes of the job's record on the server."""
@@ -167,7 +160,7 @@ class Claim(Generic[Data]):
 
     def _complete(self, result: Any = None) -> Steps[bool]:
         """End the job as done and keep its result; True for exactly one caller."""
-        body = self.packed(result, "result")
+        body = packed(self, result, "result")
         letter = yield from claiming.finish([self.end("c", body)], self.shard)
         return letter == claiming.COMPLETED
 
@@ -208,8 +201,8 @@ class Claim(Generic[Data]):
         """Say how far the job is (0..1) and what it does; visible to everybody. False when it was cancelled."""
         if done is not None and not (isinstance(done, int | float) and 0 <= done <= 1):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OptionError(f"done={shown(done)}: expected a share from 0 to 1, or None")
-        payload = self.packed(
-            {"done": done, "text": check_note(text, "text", _MAX_PROGRESS)}, "progress", _MAX_PROGRESS
+        payload = packed(
+            self, {"done": done, "text": check_note(text, "text", _MAX_PROGRESS)}, "progress", _MAX_PROGRESS
         )
         kept = yield from claiming.report(self._claimed.key, self._claimed.claim, payload, self.shard)
         if not kept.current:
@@ -234,3 +227,11 @@ def _body(error: object, at: Time | None, delay: Duration | None) -> bytes:
     at_ms = -1 if at is None else to_ms(at, "at")
     delay_ms = -1 if delay is None else duration_ms(delay, "delay")
     return claiming.time_body(at_ms, delay_ms, error_payload(error))
+
+
+def packed(claim: Claim[Any], value: object, what: str, limit: int | None = None) -> bytes:
+    """The payload of something about a job; the error of one that cannot be made names the job."""
+    try:
+        return codec.encode(value, limit or claim.engine.max_payload, what)
+    except PayloadError as error:
+        raise PayloadError(f"job {claim.key}: {error}") from error.__cause__

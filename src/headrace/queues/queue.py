@@ -20,7 +20,7 @@ from headrace.protocol.routing import check_route
 from headrace.protocol.steps import Steps, hurried
 from headrace.protocol.texts import check_note, shown
 from headrace.protocol.times import Duration, duration_ms
-from headrace.queues.claim import Claim, Data
+from headrace.queues.claim import Claim, Data, packed
 from headrace.queues.engine import Engine
 from headrace.queues.inputs import check_many, listed, listed_ids
 from headrace.queues.job import Job
@@ -53,9 +53,9 @@ class Queue(Lane, Generic[Data]):
         #: what claims make of the data; None leaves it as it was decoded
         self.data_type: Any = None
         self._data = f"enqueue into {name!r}: data"
-        self.preset(defaults or {}, data_type)
+        self._preset(defaults or {}, data_type)
 
-    def preset(self, defaults: Mapping[str, Any], data_type: Any = None) -> None:
+    def _preset(self, defaults: Mapping[str, Any], data_type: Any = None) -> None:
         """Lay defaults over those there are, for every enqueue from now on; when one is wrong, all stay as they are."""
         merged = self.defaults | queue_defaults(defaults, self.name)
         usual = build_head({}, merged, self.name)
@@ -176,7 +176,7 @@ class Queue(Lane, Generic[Data]):
         by_shard: dict[int, list[int]] = {}
         for i, claim in enumerate(claims):
             by_shard.setdefault(claim.shard, []).append(i)
-        ends = [claim.end("c", claim.packed(result, "result")) for claim, result in zip(claims, given, strict=True)]
+        ends = [claim.end("c", packed(claim, result, "result")) for claim, result in zip(claims, given, strict=True)]
         done = [False] * len(claims)
         for shard, places in by_shard.items():
             bulk = sum(claims[i].size for i in places)
