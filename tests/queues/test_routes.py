@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from headrace import Headrace, OptionError, RouteRequired, ShardMismatch
 from headrace.protocol.routing import Ring
@@ -81,7 +82,7 @@ def test_the_number_of_shards_is_kept_and_checked(place: Place, namespace: str, 
         job = first.queue("q").enqueue(1, id="x")
     with Headrace(place.url, namespace=namespace) as later:
         assert later.queue("q").job("x").info().data == 1
-        assert later.queue("q").job("x")._ref == job._ref._replace(generation=0)  # pyright: ignore[reportPrivateUsage]
+        assert later.queue("q").job("x")._ref == replace(job._ref, generation=0)  # pyright: ignore[reportPrivateUsage]
         assert later.audit() == []
 
 

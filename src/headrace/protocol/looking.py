@@ -49,7 +49,7 @@ def _seen(reply: list[Any]) -> Seen:
     )
 
 
-class Ref(NamedTuple):
+class Ref(msgspec.Struct, frozen=True, gc=False):
     """One generation of a job, and where it lives; generation 0 is the latest."""
 
     queue: str

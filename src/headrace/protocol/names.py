@@ -105,18 +105,38 @@ def _digits(number: int, length: int) -> str:
 
 
 _stamps: dict[int, tuple[int, str]] = {}
+_LAST: Final = 1 << 42
 _PAIRS: Final = [a + b for a in _ALPHABET for b in _ALPHABET]
 
 
 def new_id(shard: int) -> str:
     """A fresh id: sorts after earlier ones of this process, and says its shard."""
+    return _spelt(_stamp(shard), _numbers(1))
+
+
+def new_ids(shard: int, count: int) -> list[str]:
+    """As many fresh ids of one moment."""
+    stamp, first = _stamp(shard), _numbers(count)
+    return [_spelt(stamp, n) for n in range(first, first + count)]
+
+
+def _stamp(shard: int) -> str:
     ms = int(clock.wall() * 1000)
     stamp = _stamps.get(shard)
     if stamp is None or stamp[0] != ms:
         stamp = _stamps[shard] = (ms, _digits(ms, 7) + _digits(shard, 2))
-    n = _sequence.next
-    _sequence.next = (n + 1) & ((1 << 42) - 1)
-    return stamp[1] + _PAIRS[n >> 30] + _PAIRS[(n >> 18) & 4095] + _PAIRS[(n >> 6) & 4095] + _ALPHABET[n & 63]
+    return stamp[1]
+
+
+def _numbers(count: int) -> int:
+    """The first of as many numbers in a row; the counter begins anew rather than in the middle of them."""
+    first = _sequence.next if _sequence.next + count <= _LAST else 0
+    _sequence.next = first + count
+    return first
+
+
+def _spelt(stamp: str, n: int) -> str:
+    return stamp + _PAIRS[n >> 30] + _PAIRS[(n >> 18) & 4095] + _PAIRS[(n >> 6) & 4095] + _ALPHABET[n & 63]
 
 
 def shard_in(id: str) -> int | None:
