@@ -89,7 +89,7 @@ def test_other_changes_repeated_happen_once(shard: Shard, name: str) -> None:
         "close": lambda: shard.close("s"),
     }
     first = calls[name]()
-    function, number, arguments, reply = next(
+    function, number, arguments, reply, _ = next(
         last
         for channel, last in shard.last.items()
         if channel == {"cancel": "producer", "close": "s"}.get(name, "admin")

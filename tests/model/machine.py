@@ -21,6 +21,10 @@ from tests.tools.shard import Ask, Claims, Finish, Refused, Shard, Want, attempt
 Actor = st.integers(0, 2)
 
 
+#: How long the server keeps the last answer of a channel that is silent.
+REMEMBERED = 600_000
+
+
 class Engine(RuleBasedStateMachine):
     """One shard and its model."""
 
@@ -262,7 +266,10 @@ class Engine(RuleBasedStateMachine):
     @precondition(lambda self: self.shard.last)
     @rule(which=st.integers(0, 9), lower=st.booleans())
     def repeat(self, which: int, lower: bool) -> None:
-        channel, (name, number, arguments, reply) = sorted(self.shard.last.items())[which % len(self.shard.last)]
+        channel, last = sorted(self.shard.last.items())[which % len(self.shard.last)]
+        name, number, arguments, reply, at = last
+        if self.shard.now - at >= REMEMBERED:
+            return
         if lower:
             refused = attempt(lambda: self.shard.call(name, channel, number - 1, *arguments))
             assert isinstance(refused, Refused)

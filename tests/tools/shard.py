@@ -167,8 +167,8 @@ class Shard:
         self.tag = tag
         self.now = START
         self.numbers: dict[str, int] = {}
-        self.last: dict[str, tuple[str, int, tuple[str | int | bytes, ...], Any]] = {}
-        """The last numbered call of each channel that was not refused: function, number, arguments, reply."""
+        self.last: dict[str, tuple[str, int, tuple[str | int | bytes, ...], Any, int]] = {}
+        """The last numbered call of each channel that was not refused: function, number, arguments, reply, when."""
         self.nonces = 0
         self._dump = self.client.register_script(_DUMP)
 
@@ -210,7 +210,7 @@ class Shard:
             self.numbers[channel] = number
         self.last.pop(channel, None)
         reply = self.call(name, channel, number, *arguments)
-        self.last[channel] = (name, number, arguments, reply)
+        self.last[channel] = (name, number, arguments, reply, self.now)
         return reply
 
     def enqueue(

@@ -6,7 +6,7 @@
 -- Replies: {letters, then what claim replies}
 -- Events: done, failed, timeout, stalled, released, cancelled
 local answer = begin(keys, args[1], args[2])
-if answer then return answer[2] and replay_claims(answer[2], { answer[1], -1, -1 }) or answer end
+if answer then return answer[2] and replay_claims(answer[2], answer[3], { answer[1], -1, -1 }) or answer end
 local n = tonumber(args[3])
 local spec = #args >= 4 + 4 * n and spec_of(args, 2 + 4 * n, args[1])
 call('EXISTS', K .. 'watch')
@@ -16,7 +16,7 @@ if spec then
   prepare(spec)
   reply, list = claim_jobs(spec)
 end
-flush({ letters, list }, true)
+flush(spec and { letters, spec.nonce, list } or { letters }, true)
 if spec then reply[2] = level_waiting(spec.queues, list[1]) end
 table.insert(reply, 1, letters)
 return reply

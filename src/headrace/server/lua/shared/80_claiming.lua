@@ -1,10 +1,9 @@
 -- Claiming: what the turns took is written down, and the answer made (E9-E13).
 
---- What a worker needs to know of a claimed job, four values from `n` on: "queue/id", claim, counts, record.
-local function put_claim(reply, n, key, claim, counts, rec)
-  reply[n], reply[n + 1] = key, claim
-  reply[n + 2] = counts and concat({ counts.a + 1, counts.f, counts.s, counts.o }, ' ') or ''
-  reply[n + 3] = rec
+-- What a worker needs to know of a claimed job are four values: "queue/id", claim, counts, record.
+
+local function counts_said(counts)
+  return counts and concat({ counts.a + 1, counts.f, counts.s, counts.o }, ' ') or ''
 end
 
 --- An entry that was taken but has no record never was a job: a stranger's hand put it there.
@@ -62,9 +61,9 @@ local function record_turns(spec, queue, turns_, reply, list)
         deadlines[#deadlines + 1] = key
       end
       if rec then
-        put_claim(reply, said + 1, key, claim, c, rec)
-        list[listed + 1], list[listed + 2] = key, claim
-        said, listed = said + 4, listed + 2
+        reply[said + 1], reply[said + 2], reply[said + 3], reply[said + 4] = key, claim, counts_said(c), rec
+        said, listed = said + 4, listed + 1
+        list[listed] = key
       else
         away[#away + 1] = { key = key, queue = queue, id = ids[at], e = own(open_entry(raw)) }
       end
@@ -76,16 +75,17 @@ local function record_turns(spec, queue, turns_, reply, list)
   for i = 1, #away do turn_away(away[i]) end
 end
 
---- The reply of an earlier claim again, made of what is still claimed by it.
-local function replay_claims(list, reply)
-  for i = 1, #list, 2 do
-    local key, claim = list[i], list[i + 1]
-    local e = run_of(key)
-    if e and e.claim == claim then
-      local queue, id = split(key)
+--- The reply of an earlier claim again, made of what is still claimed by it: of the jobs in `list`, those whose claims
+-- begin with its nonce.
+local function replay_claims(nonce, list, reply)
+  for i = 1, #list do
+    local e = run_of(list[i])
+    if e and sub(e.claim, 1, #nonce) == nonce then
+      local queue, id = split(list[i])
       local counts = call('HGET', K .. 't:' .. queue, id)
-      local rec = call('HGET', K .. 'j:' .. queue, id)
-      put_claim(reply, #reply + 1, key, claim, counts and unpack_(counts), rec)
+      local n = #reply
+      reply[n + 1], reply[n + 2], reply[n + 3] = list[i], e.claim, counts_said(counts and unpack_(counts))
+      reply[n + 4] = call('HGET', K .. 'j:' .. queue, id)
     end
   end
   return reply
@@ -111,7 +111,7 @@ local function register_waiter(spec, due)
 end
 
 --- Claim: answers the reply {ms until something is due or -1, -1, four values a job ...}
--- and the plain list key, claim, ... from which it can be made again.
+-- and the list of jobs from which it can be made again.
 local function claim_jobs(spec)
   local taken, left = {}, spec.n + spec.ahead
   if spec.serves and meta.died[spec.session] then left = 0 end -- in this very call: what it took would be nobody's
