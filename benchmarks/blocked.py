@@ -1,4 +1,8 @@
-"""Claims in front of lanes that may not start anything, many and one: claiming never scans past blocked work."""
+"""Claims in front of lanes that may not start anything, many and one: claiming never scans past blocked work.
+
+The server with one lane keeps as many keys of somebody else's: with much in its memory a server does everything
+slower, and that is no matter of lanes.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,7 @@ def run(sizes: Sizes) -> Iterator[Figure]:
     for kind, settings in KINDS.items():
         with fresh() as few, fresh() as many:
             _block(few, 1, settings)
+            _ballast(few, n)
             _block(many, n, settings)
             # Hundreds of calls with the same work: the few that the machine held up say nothing about them.
             calls = many.calls_ms() or [0.2]
@@ -55,6 +60,18 @@ def _block(ground: Ground, n: int, settings: LaneSettings) -> None:
     started = sum(iter(lambda: hands.turn(finish=False), 0))
     if started != n:
         raise AssertionError(f"{started} jobs started in {n} lanes that may start one each")
+
+
+def _ballast(ground: Ground, n: int) -> None:
+    """Keys that lanes would have, and are none."""
+    for begin in range(0, n, 500):
+        with ground.admin.pipeline(transaction=False) as pipe:
+            for i in range(begin, min(begin + 500, n)):
+                pipe.hset(f"ballast:n{i}", mapping={"s": "x" * 8, "e": 1, "x": 1})
+                pipe.zadd(f"ballast:z{i}", {f"{i:016}": i})
+                pipe.hset("ballast:j", f"{i:016}", "x" * 140)
+                pipe.hset("ballast:run", f"{i:016}", "x" * 140)
+            pipe.execute()
 
 
 def _set(lanes: list[str], packed: bytes) -> Steps[Any]:

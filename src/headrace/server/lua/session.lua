@@ -34,8 +34,7 @@ else
   if v[1] and not v[2] then count_lease(v[1], -1) end
   moved = { #list, all and 0 or 1 }
   if all then
-    call('HDEL', K .. 'dead', session)
-    forget_session(session)
+    bury_session(session)
     call('DEL', K .. 'ss:' .. session)
   else
     call('HSET', K .. 'ss:' .. session, 'cursor', cursor, 'dead', now) -- who leaves takes nothing more

@@ -42,9 +42,11 @@ end
 
 -- Fields of meta that only some calls need are read together, when the first of them is asked for.
 local lazy = { __index = function(m, name)
-  local v = call('HMGET', K .. 'meta', 'hist', 'trules', 'seen', 'woke', 'gap', 'hcount', 'hmax', 'capver', 'graces')
+  local v = call('HMGET', K .. 'meta', 'hist', 'trules', 'seen', 'woke', 'gap', 'hcount', 'hmax', 'capver', 'graces',
+    'dying')
   m.hist, m.trules, m.seen = tonumber(v[1] or 1), tonumber(v[2] or 0), tonumber(v[3] or 0)
   m.woke, m.gap, m.graces, m.died = tonumber(v[4] or 0), tonumber(v[5] or 0), tonumber(v[9] or 0), {}
+  m.dying = tonumber(v[10] or 0)
   m.hcount, m.hmax, m.capver = tonumber(v[6] or 0), tonumber(v[7] or 200000), tonumber(v[8] or 0)
   return rawget(m, name)
 end }

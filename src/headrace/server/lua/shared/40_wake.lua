@@ -51,7 +51,7 @@ end
 --- The next moment at which time alone makes work: a schedule, a rate, a rule's end, a deadline; now while there are
 -- dead sessions whose jobs are to go back.
 local function next_due()
-  if call('EXISTS', K .. 'dead') == 1 then return now end
+  if meta.dying > 0 then return now end
   local at = math.huge
   for _, index in ipairs({ 'due', 'timers', 'dl' }) do
     local e = call('ZRANGE', K .. index, 0, 0, 'WITHSCORES')

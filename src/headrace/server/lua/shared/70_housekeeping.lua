@@ -3,9 +3,9 @@
 
 -- dead    session whose lease ran out -> the lap of the walk through `run` after which all its runs have gone back
 -- leases  lease ms -> live sessions that have it
--- meta    walk and laps: how far the walk is; woke and gap: when the shard last heard of workers again, after how long
+-- meta    dying: how many there are in `dead`; walk and laps: how far the walk is; woke and gap: when the shard last heard of workers again, after how long
 
-local runs_of_session, forget_session, count_lease, sign_of_life, forgive, forgiven, housekeep
+local runs_of_session, bury_session, count_lease, sign_of_life, forgive, forgiven, housekeep
 
 do -- a chunk of Lua has at most 200 locals: the others are of this file only
 
@@ -126,26 +126,39 @@ function count_lease(lease, by)
   if call('HINCRBY', K .. 'leases', lease, by) <= 0 then call('HDEL', K .. 'leases', lease) end
 end
 
-function forget_session(session)
+local function forget_session(session)
   call('ZREM', K .. 'dl', session)
   call('SREM', K .. 'sessions', session)
   call('HDEL', K .. 'ss:' .. session, 'cursor')
   call('PEXPIRE', K .. 'ss:' .. session, ANSWER_MS)
 end
 
+--- One more session has perhaps runs that are to go back, or (-1) one less.
+local function count_dying(by)
+  meta.dying = meta.dying + by
+  if meta.dying > 0 then call('HSET', K .. 'meta', 'dying', meta.dying)
+  else call('HDEL', K .. 'meta', 'dying', 'walk', 'laps') end
+end
+
+--- A session is done with: all its runs have gone back.
+function bury_session(session)
+  if call('HDEL', K .. 'dead', session) == 1 then count_dying(-1) end
+  forget_session(session)
+end
+
 --- A session whose lease ran out is dead from the first touch on; its runs are moved by the next walks.
 local function let_die(session, laps)
   call('HSET', K .. 'ss:' .. session, 'dead', now)
   call('ZREM', K .. 'dl', session)
-  call('HSET', K .. 'dead', session, laps)
+  if call('HSET', K .. 'dead', session, laps) == 1 then count_dying(1) end
   meta.died[session] = true
 end
 
 --- Move up to `limit` jobs of dead sessions, found by one walk for all of them. A session that died while a lap was
 -- under way is done with when the next lap ends.
 local function reap_dead(limit)
+  if meta.dying == 0 then return end
   local dead = call('HGETALL', K .. 'dead')
-  if not dead[1] then return end
   local wanted = {}
   for i = 1, #dead, 2 do wanted[dead[i]] = tonumber(dead[i + 1]) end
   local v = call('HMGET', K .. 'meta', 'walk', 'laps')
@@ -157,14 +170,10 @@ local function reap_dead(limit)
   if ended then
     laps = laps + 1
     for session, lap in pairs(wanted) do
-      if lap <= laps then
-        call('HDEL', K .. 'dead', session)
-        forget_session(session)
-      end
+      if lap <= laps then bury_session(session) end
     end
   end
-  if call('EXISTS', K .. 'dead') == 1 then call('HSET', K .. 'meta', 'walk', reached, 'laps', laps)
-  else call('HDEL', K .. 'meta', 'walk', 'laps') end
+  if meta.dying > 0 then call('HSET', K .. 'meta', 'walk', reached, 'laps', laps) end
 end
 
 --- After a silence of half a lease (a stall, a restart, a failover) sessions get one full lease to come back (E12).
