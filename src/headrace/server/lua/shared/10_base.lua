@@ -150,7 +150,6 @@ local function count(path, field, by)
   local c = chain(path)
   for i = 1, field == 'r' and #c - 1 or #c do
     local d = deltas[c[i]]
-    if not d then d = {}; deltas[c[i]] = d end
-    d[field] = (d[field] or 0) + by
+    if d then d[field] = (d[field] or 0) + by else deltas[c[i]] = { [field] = by } end
   end
 end

@@ -4,7 +4,7 @@
 -- written down at the end of the call, all at once (80_claiming).
 --
 -- spec: n, ahead, queues ("*" or a list), session, nonce, lease ms (by hand) or 0, members, units
--- turn: queue, path, ids, jobs (ids and scores), first (sequence of the first claim), group, units (of the claim),
+-- turn: queue, path, n, jobs (n ids and scores), first (sequence of the first claim), group, units (of the claim),
 --   uncapped, ends (deadline), common (43_run)
 
 local front_queue, claim_id, take_turn
@@ -158,9 +158,9 @@ end
 --- Note the starts of a turn in the log of a lane that has a rate.
 local function log_starts(n, spec, turn)
   local starts = {}
-  for i = 1, #turn.ids do
+  for i = 1, turn.n do
     starts[2 * i - 1] = now
-    starts[2 * i] = claim_id(spec, turn, i) .. ' ' .. turn.ids[i]
+    starts[2 * i] = claim_id(spec, turn, i) .. ' ' .. turn.jobs[2 * i - 1]
   end
   call('ZREMRANGEBYSCORE', K .. 'g:' .. n.path, '-inf', now - n.rw)
   many('ZADD', K .. 'g:' .. n.path, starts)
@@ -220,12 +220,10 @@ function take_turn(spec, left, taken)
   if k == 0 then return dead_end(spec, steps) end
   if not (next_one and next_one[1]) then idle[path] = true end  -- this may have been its last job
   local used = group and left or k
-  local ids = {}
-  for i = 1, k do ids[i] = jobs[2 * i - 1] end
   take_units(path, group and units or k)
   if group then count(path, 'm', k - units) end
   count(path, 'r', -k)
-  local turn = { queue = last.node.queue.path, path = path, ids = ids, jobs = jobs, first = next_seq(group and 1 or k),
+  local turn = { queue = last.node.queue.path, path = path, n = k, jobs = jobs, first = next_seq(group and 1 or k),
     group = group, units = units, uncapped = meta.capver, ends = 0, common = '' }
   taken[#taken + 1] = turn
   for i = 1, #steps do

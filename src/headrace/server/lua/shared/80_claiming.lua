@@ -32,14 +32,12 @@ end
 --- Write down what was taken in one queue: runs and deadlines. Adds to `reply` and `list` what
 -- really starts.
 local function record_turns(spec, queue, turns_, reply, list)
-  local ids, at = turns_[1].ids, 0
-  if turns_[2] then
-    ids = {}
-    for t = 1, #turns_ do
-      for i = 1, #turns_[t].ids do
-        at = at + 1
-        ids[at] = turns_[t].ids[i]
-      end
+  local ids, at = {}, 0
+  for t = 1, #turns_ do
+    local jobs = turns_[t].jobs
+    for i = 1, #jobs, 2 do
+      at = at + 1
+      ids[at] = jobs[i]
     end
   end
   local recs = hmget(K .. 'j:' .. queue, ids)
@@ -51,7 +49,7 @@ local function record_turns(spec, queue, turns_, reply, list)
     local turn = turns_[t]
     turn.ends = spec.lease > 0 and now + spec.lease or 0
     turn.common = common_for(spec, turn, turn.ends, spec.lease > 0 and 'l' or '-')
-    for i = 1, #turn.ids do
+    for i = 1, turn.n do
       at = at + 1
       local rec, key, c = recs[at], prefix .. ids[at], counts[at] and unpack_(counts[at])
       local claim, raw, ends = start_run(spec, turn, i, rec, (c and c.a or 0) + 1)
@@ -68,7 +66,7 @@ local function record_turns(spec, queue, turns_, reply, list)
         away[#away + 1] = { key = key, queue = queue, id = ids[at], e = own(open_entry(raw)) }
       end
     end
-    if turn.group then call('HSET', K .. 'kc', claim_id(spec, turn, 1), #turn.ids) end
+    if turn.group then call('HSET', K .. 'kc', claim_id(spec, turn, 1), turn.n) end
   end
   many('HSET', K .. 'run', runs)
   many('ZADD', K .. 'dl', deadlines)
