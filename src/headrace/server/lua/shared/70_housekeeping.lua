@@ -3,7 +3,8 @@
 
 -- dead    session whose lease ran out -> the lap of the walk through `run` after which all its runs have gone back
 -- leases  lease ms -> live sessions that have it
--- meta    dying: how many there are in `dead`; walk and laps: how far the walk is; woke and gap: when the shard last heard of workers again, after how long
+-- meta    dying: how many there are in `dead`; walk and laps: how far the walk is; woke and gap: when the shard last
+--         heard of workers again, after how long
 
 local runs_of_session, bury_session, count_lease, sign_of_life, forgive, forgiven, housekeep
 
