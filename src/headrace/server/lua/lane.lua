@@ -27,6 +27,7 @@ for _, field in ipairs({ 'c', 'rn', 'rw', 'p', 'w', 'q', 'ag', 'nb' }) do
   elseif ask[field] then s[field] = ask[field] end
 end
 if s.ag and s.ag ~= n.aging then s.bt = now end
+if s.ag and not meta.aged then call('HSET', K .. 'meta', 'aged', 1) end -- from now on, an enqueue looks
 if not s.ag then s.bt = nil end
 s.keep = not is_queue and not ask.forget and 1 or nil
 if s.c ~= n.cap then call('HINCRBY', K .. 'meta', 'capver', 1) end

@@ -57,7 +57,7 @@ local function begin(keys, channel, number)
   if not call then borrow() end
   local name = keys[1]
   K = sub(name, 1, -5)
-  local m = call('HMGET', name, 'format', 'seq', 'a:' .. (channel or ''))
+  local m = call('HMGET', name, 'format', 'seq', 'a:' .. (channel or ''), 'aged', 'awake')
   if not m[1] then
     refuse('NOSHARD', 'shard ' .. K .. ' holds no data: it was never initialised, or the server lost it')
   end
@@ -66,7 +66,8 @@ local function begin(keys, channel, number)
   end
   now = clock(K)
   seq = tonumber(m[2])
-  meta = setmetatable({ seq = seq, channel = channel, number = number, alarm = math.huge, read = 0 }, lazy)
+  meta = setmetatable({ seq = seq, channel = channel, number = number, aged = m[4], awake = tonumber(m[5] or 0),
+    alarm = math.huge, read = 0 }, lazy)
   waiting, watching = nil, nil
   -- Tables that the last call left empty serve again: making them anew costs as much as a command.
   nodes, chains = {}, {}

@@ -3,10 +3,11 @@
 -- waiters      waiter -> when its wait ends by itself      w:<queue>  waiters that serve a queue ("w:*": any)
 -- wl:<waiter>  the list it blocks on: a token means "look again"
 
---- Whether anybody waits; asked once a call.
+--- Whether anybody waits; asked once a call, and not at all when by now even the last who waited is up (`awake`).
 local function anybody_waits()
   if waiting == nil then
-    waiting = call('ZCARD', K .. 'waiters') > 0 and call('ZCOUNT', K .. 'waiters', now, '+inf') > 0
+    waiting = meta.awake >= now and call('ZCARD', K .. 'waiters') > 0
+      and call('ZCOUNT', K .. 'waiters', now, '+inf') > 0
   end
   return waiting
 end

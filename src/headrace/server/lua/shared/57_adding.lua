@@ -39,8 +39,7 @@ end
 local function add_behind(queue, id, head, payload)
   local ask = read_head(head)
   if ask.lane ~= '' or ask.delay > 0 or ask.at > now or #payload > BULKY then return nil end
-  local settings = call('HGET', K .. 'n:' .. queue, 's')
-  if settings and unpack_(settings).ag then return nil end
+  if meta.aged and node(queue).aging then return nil end
   local line = K .. 'z:' .. queue
   local first = call('ZRANGE', line, 0, 0, 'WITHSCORES')
   local score = (100 - ask.prio) * BAND + seq + 1

@@ -101,6 +101,10 @@ local function register_waiter(spec, due)
   local ends = min(due, now + spec.wait)
   call('ZREMRANGEBYSCORE', K .. 'waiters', '-inf', now - 60000)
   call('ZADD', K .. 'waiters', ends, spec.waiter)
+  if ends > meta.awake then
+    meta.awake = ends
+    call('HSET', K .. 'meta', 'awake', ends)
+  end
   local queues = spec.queues == '*' and { '*' } or spec.queues
   for i = 1, #queues do
     call('ZREMRANGEBYSCORE', K .. 'w:' .. queues[i], '-inf', now - 60000)
