@@ -117,3 +117,49 @@ def test_sessions_in_grace_do_not_hide_leases_by_hand(shard: Shard) -> None:
     shard.take(1, lease=10_500)
     shard.advance(11_000)
     assert [job.id for _ in range(3) for job in shard.take(1)] == ["hand"]
+
+
+def test_a_beat_of_a_longer_lease_keeps_no_dead_session_alive(shard: Shard) -> None:
+    """Each of its beats ended what was a silence for the shorter lease, and was forgiven again and again."""
+    shard.enqueue("q", [Ask("1")])
+    shard.open("long", lease=60_000)
+    shard.open("short", lease=10_000)
+    shard.claim(Want(1, lease=0), "short")
+    for _ in range(4):
+        shard.advance(20_000)
+        assert shard.heartbeat("long")[0]
+    assert shard.counts("q")[0][3] == 0
+
+
+def test_a_second_silence_is_forgiven_as_the_first_was(shard: Shard) -> None:
+    for session in "so":
+        shard.open(session, lease=10_000)
+    shard.advance(60_000)
+    for session in "so":
+        assert shard.heartbeat(session)[0]
+    for _ in range(10):
+        shard.advance(3_000)
+        for session in "so":
+            assert shard.heartbeat(session)[0]
+    shard.advance(20_000)
+    shard.take(1)
+    assert shard.heartbeat("s")[0], "the server was away for two leases"
+
+
+def test_the_audit_finds_nothing_wrong_while_sessions_are_dying(shard: Shard) -> None:
+    fill(shard, 300)
+    shard.open("s")
+    hold(shard, "s", 300)
+    outlived(shard)
+    assert 0 < shard.counts("q")[0][3] < 300
+    assert len(shard.call("audit", "runs", "", "", 0)) == 1
+
+
+def test_a_stranger_who_deletes_what_is_dying_leaves_nobody_awake(shard: Shard) -> None:
+    fill(shard, 300)
+    shard.open("s")
+    hold(shard, "s", 300)
+    outlived(shard)
+    shard.client.delete(shard.tag + "dead")
+    shard.heartbeat("lives")
+    assert shard.claim(Want(1, ("nothing",), wait=5_000, waiter="w")).due > 0

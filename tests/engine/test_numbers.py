@@ -100,3 +100,10 @@ def test_other_changes_repeated_happen_once(shard: Shard, name: str) -> None:
     assert State(shard).hashes == before.hashes
     assert first is not None
     assert job.id == "1"
+
+
+def test_an_empty_claim_repeated_says_when_something_is_due(shard: Shard) -> None:
+    shard.enqueue("q", [Ask("1", delay=100)])
+    want = Want(1, wait=5_000, waiter="w")
+    assert shard.claim(want).due == 100
+    assert shard.claim(want, number=shard.numbers["hand"]).due == 100

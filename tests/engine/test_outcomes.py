@@ -88,3 +88,12 @@ def test_a_job_that_fails_without_end_waits_a_year_at_most(shard: Shard) -> None
         due = int(shard.call("look", "q", "x", 0)[4])
         assert due - shard.now <= 366 * 86_400_000
         shard.set_clock(due)
+
+
+def test_results_kept_for_ever_are_not_kept_of_every_generation(shard: Shard) -> None:
+    for _ in range(5):
+        enqueue(shard, k=-1)
+        end(shard, "c", "\1r")
+    alive = [shard.client.pttl(name) for name in shard.client.scan_iter(shard.tag + "r:*")]
+    assert sorted(alive)[0] == -1
+    assert sum(ttl == -1 for ttl in alive) == 1

@@ -17,7 +17,23 @@ from tests.tools.shard import text
 
 PREFIXES = {*"cefghijnprtwz", "ss", "wl"}
 SINGLES = {
-    *("chores", "clock", "dead", "dl", "due", "hist", "kc", "leases", "marks", "meta", "parked", "pr", "rules", "run"),
+    *(
+        "chores",
+        "clock",
+        "dead",
+        "dl",
+        "due",
+        "grace",
+        "hist",
+        "kc",
+        "leases",
+        "marks",
+        "meta",
+        "parked",
+        "pr",
+        "rules",
+        "run",
+    ),
     *("sessions", "timers", "waiters", "watch"),
 }
 

@@ -118,6 +118,8 @@ class Session:
     deadline: int
     tasks: tuple[str, ...]
     dead: bool = False
+    forgiven: bool = False
+    """It was late, and perhaps by no fault of its own; it has not beaten since."""
 
 
 @dataclass(slots=True)

@@ -54,7 +54,9 @@ class Model:
         self.outcomes: dict[str, Outcome] = {}
         self.events: Counter[tuple[str, str, int]] = Counter()
         """(kind as in the history, job, attempt) since the machine last compared them."""
-        self.seen = self.woke = self.gap = self.graces = 0
+        self.seen = 0
+        self.grace: dict[int, int] = {}
+        """Lease -> when a silence of more than half of it ended."""
         self._arrival = 0
         self._at_once = False
 

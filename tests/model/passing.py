@@ -29,28 +29,36 @@ def _reap(model: Model) -> None:
     late = [key for key, run in model.runs.items() if 0 < run.deadline <= model.now]
     for session in model.sessions.values():
         if session.deadline <= model.now and not session.dead:
-            session.deadline = forgiven(model, session.lease) or session.deadline
+            ends = forgiven(model, session.lease) if not session.forgiven else None
+            session.forgiven = session.forgiven or ends is not None
+            session.deadline = ends or session.deadline
             session.dead = session.deadline <= model.now
     _stall(model, late)
     dead = {name for name, session in model.sessions.items() if session.dead}
     _stall(model, [key for key, run in model.runs.items() if run.session in dead])
+    _forget_leases(model)
+
+
+def _leases(model: Model) -> set[int]:
+    return {session.lease for session in model.sessions.values() if not session.dead}
+
+
+def _forget_leases(model: Model) -> None:
+    """What was noted of a lease goes with the last session that has it."""
+    model.grace = {lease: woke for lease, woke in model.grace.items() if lease in _leases(model)}
 
 
 def forgive(model: Model) -> None:
-    """A silence of half the shortest lease may have been the server's: noted, at most twice without a sign of life."""
+    """A silence of half a lease may have been the server's: noted for that lease."""
     silence = model.now - model.seen
-    leases = [session.lease for session in model.sessions.values() if not session.dead]
-    if not (model.seen and leases and silence > min(leases) / 2 and silence >= 10 and model.graces < 2):
-        return
-    if silence >= model.gap or model.now >= model.woke + 2 * model.gap:
-        model.woke, model.gap = model.now, silence
-        model.graces += 1
+    if model.seen and silence >= 10:
+        model.grace |= dict.fromkeys((lease for lease in _leases(model) if silence > lease / 2), model.now)
 
 
 def forgiven(model: Model, lease: int) -> int | None:
     """Until when a late session may come back."""
-    ends = model.woke + lease
-    return ends if model.gap > lease / 2 and model.now < ends else None
+    ends = model.grace.get(lease, -lease) + lease
+    return ends if model.now < ends else None
 
 
 def _stall(model: Model, keys: list[str]) -> None:
@@ -93,7 +101,6 @@ def open_session(model: Model, name: str, lease: int, tasks: tuple[str, ...]) ->
     model.sessions[name] = Session(lease, model.now + lease, tasks)
     unpark(model, tasks)
     model.seen = model.now
-    model.graces = 0
 
 
 def close(model: Model, name: str) -> int:
@@ -104,6 +111,7 @@ def close(model: Model, name: str) -> int:
             run, job = model.take_down(key)
             model.released(run, job, AT_ONCE)
     model.sessions.pop(name, None)
+    _forget_leases(model)
     model.seen = model.now
     return len(keys)
 
@@ -118,7 +126,7 @@ def heartbeat(model: Model, name: str) -> tuple[bool, list[str]]:
     late = session.deadline <= model.now and not forgiven(model, session.lease) and not silent
     if not late:
         session.deadline = model.now + session.lease
-        model.graces = 0
+        session.forgiven = False
     housekeep(model)
     model.seen = model.now
     if late:

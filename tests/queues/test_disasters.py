@@ -149,7 +149,25 @@ def test_a_shard_that_cannot_be_made_anew_says_so(
 
 
 KEYS = sorted(
-    ["run", "due", "timers", "dl", "chores", "waiters", "watch", "hist", "parked", "rules", "marks", "pr", "c:", "i:"]
+    [
+        "run",
+        "due",
+        "dead",
+        "leases",
+        "grace",
+        "timers",
+        "dl",
+        "chores",
+        "waiters",
+        "watch",
+        "hist",
+        "parked",
+        "rules",
+        "marks",
+        "pr",
+        "c:",
+        "i:",
+    ]
     + [f"{kind}:q" for kind in ("n", "z", "i", "c", "j", "t", "e", "h", "f", "p", "w")]
     + [f"{kind}:q/l" for kind in ("n", "z", "i", "c", "g")]
 )

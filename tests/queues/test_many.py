@@ -136,3 +136,16 @@ def test_any_iterable_of_claims_or_ids(place: Place, namespace: str, hands: Hand
             claim.fail()
         assert q.drop_failed(claim.id for claim in left[:2]) == 2
         assert q.retry_failed({left[2].id}) == 1
+
+
+def test_what_came_last_wins_also_where_big_jobs_make_a_call_too_big(app: Headrace) -> None:
+    """A call over big jobs is cut; what stood behind it must not go before it."""
+    q = app.queue("q")
+    names = [f"big-{n}" for n in range(6)]
+    q.enqueue_many(["x" * 400_000] * 6, ids=names, route="r")
+    assert [job.outcome for job in q.enqueue_many(["old"] * 6, ids=names, route="r")] == ["updated"] * 6
+    q.enqueue_many(["x" * 400_000] * 6, ids=names, route="r")
+    more = [f"new-{n}" for n in range(300)]
+    q.enqueue_many(["old"] * 6 + more + ["last"] * 6, ids=[*names, *more, *names], route="r")
+    assert [q.job(name, route="r").info().data for name in names] == ["last"] * 6
+    assert [job.id for job in q.jobs("ready")][6:] == more

@@ -109,14 +109,33 @@ class _Batch:
 def enqueue_many(ring: Ring, queue: str, items: Sequence[Item], if_exists: str) -> Steps[list[Enqueued]]:
     """Enqueue many jobs: order is kept within a shard; each call is atomic, the whole is not."""
     outcomes: list[Enqueued | None] = [None] * len(items)
-    batches = _batches(ring, items)
-    while batches:
+    waiting = _batches(ring, items)
+    while waiting:
+        batches, later = _round(waiting)
         calls = [
             Call("enqueue", b.shard, (queue, if_exists, b.origin, b.head, *b.args), numbered=True) for b in batches
         ]
         replies = cast("list[list[bytes | int]]", (yield calls))
-        batches = _note(batches, replies, outcomes)
+        waiting = _note(batches, replies, outcomes) + later
     return cast("list[Enqueued]", outcomes)
+
+
+def _round(waiting: list[_Batch]) -> tuple[list[_Batch], list[_Batch]]:
+    """What is sent at once, and what after that.
+
+    Of jobs with ids of the caller's one call a shard: it may have to be cut, and those behind it must not go before.
+    """
+    now: list[_Batch] = []
+    later: list[_Batch] = []
+    busy: set[int] = set()
+    for batch in waiting:
+        if batch.origin == "c" and batch.shard in busy:
+            later.append(batch)
+            continue
+        now.append(batch)
+        if batch.origin == "c":
+            busy.add(batch.shard)
+    return now, later
 
 
 def _note(batches: list[_Batch], replies: list[list[bytes | int]], outcomes: list[Enqueued | None]) -> list[_Batch]:

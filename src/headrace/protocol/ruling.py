@@ -37,8 +37,8 @@ def set_rule(rule: Rule, on: bool, shards: Sequence[int]) -> Steps[bool]:
 def cancel(queue: str, ids: Sequence[str], running: bool, by: str, shard: int) -> Steps[str]:
     """Cancel jobs; a letter for each: w it waited, h its twin, m marked, b twin and mark, - nothing."""
     letters = ""
-    for i in range(0, len(ids), 100):
-        args = (queue, int(running), by, *ids[i : i + 100])
+    while len(letters) < len(ids):
+        args = (queue, int(running), by, *ids[len(letters) : len(letters) + 100])
         letters += cast("bytes", (yield Call("cancel", shard, args, numbered=True))).decode()
     return letters
 

@@ -34,7 +34,7 @@ def lease(engine: Engine, want: Want, shards: Sequence[int], ends: float | None)
         raise
     except BaseException:  # failed, cancelled, or interrupted: what we hold, and what was to wake us, is for others
         with suppress(HeadraceError):
-            yield from hurried(give_back((job.shard, End(job.key, job.claim, *UNRUN)) for job in hand.held))
+            yield from hurried(give_back(hand.held))
         yield from hand.leave()
         raise
 
@@ -100,7 +100,7 @@ class _Hand:
             due_ms = grant.due_ms
             if _full(part, grant):
                 continue
-            if due_ms != 0 or again == 0:
+            if due_ms != 0 or again == 0 or (self.held and not grant.jobs):
                 break
             again -= 1  # it had looked long enough for one call: what may start is perhaps behind that
         return due_ms
@@ -135,10 +135,11 @@ def _claim(engine: Engine, part: Want, shard: int, held: list[Claimed]) -> Steps
     return grant
 
 
-def give_back(ends: Iterable[tuple[int, End]]) -> Steps[None]:
-    """End claims of several shards, as `UNRUN` says as a rule."""
-    by_shard: dict[int, list[End]] = {}
-    for shard, end in ends:
-        by_shard.setdefault(shard, []).append(end)
+def give_back(jobs: Iterable[Claimed]) -> Steps[None]:
+    """Claims that nobody will work on end, on all their shards."""
+    by_shard: dict[int, list[Claimed]] = {}
+    for job in jobs:
+        by_shard.setdefault(job.shard, []).append(job)
     for shard, some in by_shard.items():
-        yield from claiming.finish(some, shard)
+        ends = [End(job.key, job.claim, *UNRUN) for job in some]
+        yield from claiming.finish(ends, shard, bulk=sum(len(job.record) for job in some))

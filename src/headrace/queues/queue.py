@@ -25,7 +25,7 @@ from headrace.queues.engine import Engine
 from headrace.queues.inputs import check_many, listed, listed_ids
 from headrace.queues.job import Job
 from headrace.queues.lane import Lane
-from headrace.queues.leasing import UNRUN, give_back, lease
+from headrace.queues.leasing import give_back, lease
 from headrace.queues.twins import plain, twin
 
 
@@ -212,7 +212,7 @@ class Queue(Lane, Generic[Data]):
 
     def _hand_back(self, claims: Iterable[Claim]) -> Steps[None]:
         """Claims that nobody was given are for others at once, uncounted."""
-        yield from hurried(give_back((claim.shard, claim.end(*UNRUN)) for claim in claims))
+        yield from hurried(give_back(claim._claimed for claim in claims))  # pyright: ignore[reportPrivateUsage]
 
     _return, _areturn = plain(_hand_back), twin(_hand_back)
 

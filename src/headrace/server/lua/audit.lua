@@ -32,7 +32,7 @@ local function found(text) reply[#reply + 1] = text end
 local function scan(command, key, each)
   local kind = sub(key, #K + 1, #K + 2)
   local few = (kind == 'j:' or kind == 'h:') and node(path).bulky -- their records come with each page
-  local page = call(command, key, cursor ~= '' and cursor or '0', 'COUNT', few and 1 or 100)
+  local page = call(command, key, cursor ~= '' and cursor or '0', 'COUNT', few and 8 or 100)
   if page[1] ~= '0' then reply[1] = page[1] end
   local step = (command == 'SSCAN') and 1 or 2
   for i = 1, #page[2], step do each(page[2][i], page[2][i + 1]) end
@@ -47,7 +47,8 @@ local function check_type(name, wanted)
   if repair then call('RENAME', K .. name, K .. 'foreign:' .. name .. ':' .. now) end
 end
 
-local OWN_KEYS = { run = 'hash', due = 'zset', timers = 'zset', dl = 'zset', chores = 'zset', waiters = 'zset',
+local OWN_KEYS = { dead = 'hash', leases = 'hash', grace = 'hash',
+  run = 'hash', due = 'zset', timers = 'zset', dl = 'zset', chores = 'zset', waiters = 'zset',
   watch = 'zset', hist = 'stream', sessions = 'set', parked = 'set', rules = 'hash', kc = 'hash', marks = 'hash',
   pr = 'hash', ['c:'] = 'set', ['i:'] = 'zset' }
 local BY_LETTER = { z = 'zset', i = 'zset', n = 'hash', c = 'set', j = 'hash', t = 'hash', e = 'hash', h = 'hash',
@@ -255,7 +256,8 @@ function parts.runs()
       return
     end
     local watched_by = (c[4] > 0 or c[1] == '') and key or c[1]
-    if not call('ZSCORE', K .. 'dl', watched_by) then
+    local dying = watched_by == c[1] and call('HEXISTS', K .. 'dead', c[1]) == 1
+    if not dying and not call('ZSCORE', K .. 'dl', watched_by) then
       found(key .. ' had no deadline')
       if repair then call('ZADD', K .. 'dl', now, watched_by) end
     end

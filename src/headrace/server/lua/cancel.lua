@@ -2,18 +2,19 @@
 -- Flags: allow-oom
 -- Keys: {tag}meta
 -- Arguments: channel, number, queue, running (1 | 0), by whom and why, id, ...
--- Replies: a letter a job: w ended (it waited), h its held twin ended, m marked (running), b both, - nothing
+-- Replies: a letter a job (fewer when there was too much to read: ask again for the rest): w ended (it waited), h its held twin ended, m marked (running), b both, - nothing
 -- Events: cancelled
 local queue, running_too, by = args[3], args[4] == '1', args[5]
 local answer = begin(keys, args[1], args[2])
 if answer then return answer end
 local letters = {}
 for i = 6, #args do
+  if i > 6 and spent() then break end
   local id = args[i]
   local key = queue .. '/' .. id
   local e = run_of(key)
   local held = call('HGET', K .. 'h:' .. queue, id)
-  local rec = call('HGET', K .. 'j:' .. queue, id)
+  local rec = read_record(queue, id)
   local letter = '-'
   if held then
     local job = parse(unpack_(held).rec)

@@ -6,7 +6,7 @@
 -- Replies: {ms until something is due or -1, level waiting or -1, then "queue/id", claim, counts, record a job}
 -- Events: stalled, timeout (of runs that housekeeping found dead)
 local answer = begin(keys, args[1], args[2])
-if answer then return replay_claims(answer[1], answer[2], { -1, -1 }) end
+if answer then return replay_claims(answer[1], answer[2], { -1, -1 }, 1) end
 local spec = spec_of(args, 1, args[1])
 prepare(spec)
 local reply, list = claim_jobs(spec)

@@ -6,7 +6,7 @@
 -- Replies: {letters, then what claim replies}
 -- Events: done, failed, timeout, stalled, released, cancelled
 local answer = begin(keys, args[1], args[2])
-if answer then return answer[2] and replay_claims(answer[2], answer[3], { answer[1], -1, -1 }) or answer end
+if answer then return answer[2] and replay_claims(answer[2], answer[3], { answer[1], -1, -1 }, 2) or answer end
 local n = tonumber(args[3])
 local spec = #args >= 4 + 4 * n and spec_of(args, 2 + 4 * n, args[1])
 call('EXISTS', K .. 'watch')

@@ -10,13 +10,13 @@ local v = call('HMGET', K .. 'ss:' .. session, 'lease', 'dead', 'serves')
 if not v[1] or v[2] then return { 0 } end
 local deadline, lease = tonumber(call('ZSCORE', K .. 'dl', session) or 0), tonumber(v[1])
 forgive()
-if deadline <= now and not forgiven(lease) and now - meta.seen <= lease / 2 then
+if deadline <= now and not forgiven(v[1]) and now - meta.seen <= lease / 2 then
   housekeep(1)
   flush(nil, true)
   return { 0 }
 end
 call('ZADD', K .. 'dl', now + lease, session)
-sign_of_life()
+call('HDEL', K .. 'ss:' .. session, 'graces')
 housekeep(1)
 if call('SCARD', K .. 'parked') > 0 then unpark(unpack_(v[3]), 100) end
 flush(nil, true)

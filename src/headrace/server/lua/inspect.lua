@@ -39,8 +39,8 @@ local function by_rank(set, command)
 end
 
 local function by_scan(hash, read)
-  local few = node(queue).bulky -- their records are read, or come with the page
-  local page = call('HSCAN', hash, cursor ~= '' and cursor or '0', 'COUNT', few and 1 or n)
+  local few = hash ~= K .. 'run' and node(queue).bulky -- the records come with the page
+  local page = call('HSCAN', hash, cursor ~= '' and cursor or '0', 'COUNT', few and min(n, 8) or n)
   for i = 1, #page[2], 2 do read(page[2][i], page[2][i + 1]) end
   if page[1] ~= '0' then reply[1] = page[1] end
 end
@@ -56,9 +56,10 @@ elseif status == 'ready' and node(path).k == 0 and call('SCARD', K .. 'parked') 
 elseif status == 'running' then
   by_scan(K .. 'run', function(key, packed)
     local q, id = split(key)
-    local e = q == queue and open_entry(packed)
-    local rec = e and call('HGET', K .. 'j:' .. q, id)
-    if rec and inside(parse(rec)) then add(id, e.c[3], rec) end
+    if q ~= queue then return end
+    local e = own(open_entry(packed)) -- it says all that a record's header does
+    local lane, prio = sub(e.c[2], #queue + 2), job_prio(node(queue), e.score)
+    if inside({ lane = lane }) then add(id, e.c[3], record_of(prio, e.queued, e.gen, lane, e.opts, '')) end
   end)
 elseif status == 'held' then
   by_scan(K .. 'h:' .. queue, function(id, packed)

@@ -19,7 +19,7 @@ if args[3] == 'open' then
   call('HSET', K .. 'ss:' .. session, 'lease', lease, 'serves', args[5], 'info', args[6], 'since', now)
   call('ZADD', K .. 'dl', now + lease, session)
   call('SADD', K .. 'sessions', session)
-  sign_of_life()
+  call('HDEL', K .. 'ss:' .. session, 'graces')
   meta.alarm = now + lease
   unpark(unpack_(args[5]), 100)
 else

@@ -42,12 +42,10 @@ end
 
 -- Fields of meta that only some calls need are read together, when the first of them is asked for.
 local lazy = { __index = function(m, name)
-  local v = call('HMGET', K .. 'meta', 'hist', 'trules', 'seen', 'woke', 'gap', 'hcount', 'hmax', 'capver', 'graces',
-    'dying')
+  local v = call('HMGET', K .. 'meta', 'hist', 'trules', 'seen', 'dying', 'hcount', 'hmax', 'capver')
   m.hist, m.trules, m.seen = tonumber(v[1] or 1), tonumber(v[2] or 0), tonumber(v[3] or 0)
-  m.woke, m.gap, m.graces, m.died = tonumber(v[4] or 0), tonumber(v[5] or 0), tonumber(v[9] or 0), {}
-  m.dying = tonumber(v[10] or 0)
-  m.hcount, m.hmax, m.capver = tonumber(v[6] or 0), tonumber(v[7] or 200000), tonumber(v[8] or 0)
+  m.dying, m.died, m.forgave = tonumber(v[4] or 0), {}, false
+  m.hcount, m.hmax, m.capver = tonumber(v[5] or 0), tonumber(v[6] or 200000), tonumber(v[7] or 0)
   return rawget(m, name)
 end }
 
@@ -66,8 +64,8 @@ local function begin(keys, channel, number)
   end
   now = clock(K)
   seq = tonumber(m[2])
-  meta = setmetatable({ seq = seq, channel = channel, number = number, aged = m[4], awake = tonumber(m[5] or 0),
-    alarm = math.huge, read = 0 }, lazy)
+  meta = setmetatable({ seq = seq, channel = channel or false, number = number or false, aged = m[4],
+    awake = tonumber(m[5] or 0), alarm = math.huge, read = 0 }, lazy)
   waiting, watching = nil, nil
   -- Tables that the last call left empty serve again: making them anew costs as much as a command.
   nodes, chains = {}, {}

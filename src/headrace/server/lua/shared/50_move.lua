@@ -152,7 +152,9 @@ end
 local function step_aside(queue, id)
   local name = K .. 'r:' .. queue .. '/' .. id
   local gen = string.match(call('GET', name) or '', '^%a (%d+) ')
-  if gen then call('RENAME', name, name .. '\n' .. gen) end
+  if not gen then return end
+  call('RENAME', name, name .. '\n' .. gen)
+  if call('PTTL', name .. '\n' .. gen) < 0 then call('PEXPIRE', name .. '\n' .. gen, ANSWER_MS) end
 end
 
 --- The id for a failure job: the job's own; one that waits or failed there makes way, one that runs is let be.

@@ -3,10 +3,10 @@
 
 -- dead    session whose lease ran out -> the lap of the walk through `run` after which all its runs have gone back
 -- leases  lease ms -> live sessions that have it
--- meta    dying: how many there are in `dead`; walk and laps: how far the walk is; woke and gap: when the shard last
---         heard of workers again, after how long
+-- grace   lease ms -> when a silence of more than half of it ended
+-- meta    dying: how many there are in `dead`; walk and laps: how far the walk is
 
-local runs_of_session, bury_session, count_lease, sign_of_life, forgive, forgiven, housekeep
+local runs_of_session, bury_session, count_lease, forgive, forgiven, housekeep
 
 do -- a chunk of Lua has at most 200 locals: the others are of this file only
 
@@ -124,7 +124,10 @@ end
 
 --- One more session has this lease, or (-1) one less.
 function count_lease(lease, by)
-  if call('HINCRBY', K .. 'leases', lease, by) <= 0 then call('HDEL', K .. 'leases', lease) end
+  if call('HINCRBY', K .. 'leases', lease, by) <= 0 then
+    call('HDEL', K .. 'leases', lease)
+    call('HDEL', K .. 'grace', lease)
+  end
 end
 
 local function forget_session(session)
@@ -160,6 +163,8 @@ end
 local function reap_dead(limit)
   if meta.dying == 0 then return end
   local dead = call('HGETALL', K .. 'dead')
+  if #dead / 2 ~= meta.dying then count_dying(#dead / 2 - meta.dying) end -- a stranger's hand
+  if meta.dying == 0 then return end
   local wanted = {}
   for i = 1, #dead, 2 do wanted[dead[i]] = tonumber(dead[i + 1]) end
   local v = call('HMGET', K .. 'meta', 'walk', 'laps')
@@ -177,45 +182,39 @@ local function reap_dead(limit)
   if meta.dying > 0 then call('HSET', K .. 'meta', 'walk', reached, 'laps', laps) end
 end
 
---- After a silence of half a lease (a stall, a restart, a failover) sessions get one full lease to come back (E12).
--- Twice in a row at most while no session beats: or whoever looks in now and then would keep the dead alive for ever.
--- A short silence does not take from a long one what it gives.
+--- After a silence of half its lease (a stall, a restart, a failover) a session gets one full lease to come back (E12).
 function forgive()
   local silence = now - meta.seen
-  if meta.seen == 0 or silence < 10 or meta.graces == 2 then return end
-  local least = shortest_lease()
-  if not least or silence <= least / 2 or (silence < meta.gap and now < meta.woke + 2 * meta.gap) then return end
-  meta.woke, meta.gap, meta.graces = now, silence, meta.graces + 1
-  call('HSET', K .. 'meta', 'woke', now, 'gap', silence, 'graces', meta.graces)
+  if meta.seen == 0 or silence < 10 or meta.forgave then return end
+  meta.forgave = true
+  for _, lease in ipairs(call('HKEYS', K .. 'leases')) do
+    if silence > tonumber(lease) / 2 then call('HSET', K .. 'grace', lease, now) end
+  end
 end
 
 --- Until when a session that is late may come back, because the silence was perhaps none of its fault; or nil.
 function forgiven(lease)
-  local ends = meta.woke + lease
-  return meta.gap > lease / 2 and now < ends and ends or nil
-end
-
---- A session lives: the next silences are again no fault of sessions.
-function sign_of_life()
-  if meta.graces == 0 then return end
-  meta.graces = 0
-  call('HDEL', K .. 'meta', 'graces')
+  local woke = call('HGET', K .. 'grace', lease)
+  local ends = woke and tonumber(woke) + tonumber(lease)
+  return ends and now < ends and ends or nil
 end
 
 --- Sessions past their deadline, those that are not forgiven: dead.
 local function reap_sessions(late)
   local laps
   for i = 1, #late do
-    local s = call('HMGET', K .. 'ss:' .. late[i], 'lease', 'dead')
-    local lease = tonumber(s[1] or 0)
-    local ends = forgiven(lease)
-    if ends then call('ZADD', K .. 'dl', ends, late[i])
+    local s = call('HMGET', K .. 'ss:' .. late[i], 'lease', 'dead', 'graces')
+    -- Once, until it beats: or whoever looks in now and then would keep the dead alive for ever.
+    local ends = s[1] and not s[3] and forgiven(s[1])
+    if ends then
+      call('ZADD', K .. 'dl', ends, late[i])
+      call('HSET', K .. 'ss:' .. late[i], 'graces', 1)
     else
       if not laps then
         local v = call('HMGET', K .. 'meta', 'walk', 'laps')
         laps = tonumber(v[2] or 0) + ((v[1] or '0') == '0' and 1 or 2)
       end
-      if s[1] and not s[2] then count_lease(lease, -1) end
+      if s[1] and not s[2] then count_lease(s[1], -1) end
       let_die(late[i], laps)
     end
   end
@@ -265,7 +264,7 @@ end
 
 local function expire_failed(key)
   local queue, id = split(key)
-  local rec = call('HGET', K .. 'j:' .. queue, id)
+  local rec = read_record(queue, id)
   if rec and call('ZREM', K .. 'f:' .. queue, id) == 1 then
     local path = path_of(queue, parse(rec).lane)
     count(path, 'f', -1)
@@ -287,9 +286,9 @@ end
 --- Slow chores that nobody waits for: dead letters past their time, lanes that stayed empty, silent channels.
 local function chores(limit)
   local list = call('ZRANGEBYSCORE', K .. 'chores', '-inf', now, 'LIMIT', 0, limit)
-  if not list[1] then return end
-  call('ZREM', K .. 'chores', unpack(list))
   for i = 1, #list do
+    if i > 1 and spent() then return end
+    call('ZREM', K .. 'chores', list[i])
     local what = sub(list[i], 3)
     local kind = sub(list[i], 1, 1)
     if kind == 'f' then expire_failed(what) elseif kind == 'i' then forget_lane(what) else forget_answer(what) end

@@ -74,8 +74,12 @@ local function record_turns(spec, queue, turns_, reply, list)
 end
 
 --- The reply of an earlier claim again, made of what is still claimed by it: of the jobs in `list`, those whose claims
--- begin with its nonce.
-local function replay_claims(nonce, list, reply)
+-- begin with its nonce. The two numbers of `reply` stand from `at` on.
+local function replay_claims(nonce, list, reply, at)
+  if not list[1] then
+    local due = next_due()
+    if due < math.huge then reply[at] = max(0, due - now) end
+  end
   for i = 1, #list do
     local e = run_of(list[i])
     if e and sub(e.claim, 1, #nonce) == nonce then
