@@ -15,7 +15,7 @@ from tests.model.state import State, node_settings, record
 from tests.tools.luapack import unpack
 from tests.tools.shard import text
 
-PREFIXES = {*"cefghijnprtwz", "ss", "wl"}
+PREFIXES = {*"cefghijnprstwz", "ss", "wl"}
 SINGLES = {
     *(
         "chores",

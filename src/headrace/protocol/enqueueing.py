@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import Final, cast
@@ -94,6 +95,10 @@ class _Batch:
         self.args += (id, b"" if head == self.head else head, item.payload)
         return True
 
+    def told(self, together: str) -> str:
+        """Where its ids come from. Of calls with ids of the caller's, none is run once one before it was refused."""
+        return self.origin + together if self.origin == "c" else self.origin
+
     def halves(self) -> list[_Batch]:
         """The same jobs in two calls."""
         middle = len(self.ids) // 2
@@ -109,41 +114,26 @@ class _Batch:
 def enqueue_many(ring: Ring, queue: str, items: Sequence[Item], if_exists: str) -> Steps[list[Enqueued]]:
     """Enqueue many jobs: order is kept within a shard; each call is atomic, the whole is not."""
     outcomes: list[Enqueued | None] = [None] * len(items)
-    waiting = _batches(ring, items)
-    while waiting:
-        batches, later = _round(waiting)
+    batches = _batches(ring, items)
+    while batches:
+        together = secrets.token_hex(8) if len(batches) > 1 else ""
         calls = [
-            Call("enqueue", b.shard, (queue, if_exists, b.origin, b.head, *b.args), numbered=True) for b in batches
+            Call("enqueue", b.shard, (queue, if_exists, b.told(together), b.head, *b.args), numbered=True)
+            for b in batches
         ]
         replies = cast("list[list[bytes | int]]", (yield calls))
-        waiting = _note(batches, replies, outcomes) + later
+        batches = _note(batches, replies, outcomes)
     return cast("list[Enqueued]", outcomes)
 
 
-def _round(waiting: list[_Batch]) -> tuple[list[_Batch], list[_Batch]]:
-    """What is sent at once, and what after that.
-
-    Of jobs with ids of the caller's one call a shard: it may have to be cut, and those behind it must not go before.
-    """
-    now: list[_Batch] = []
-    later: list[_Batch] = []
-    busy: set[int] = set()
-    for batch in waiting:
-        if batch.origin == "c" and batch.shard in busy:
-            later.append(batch)
-            continue
-        now.append(batch)
-        if batch.origin == "c":
-            busy.add(batch.shard)
-    return now, later
-
-
 def _note(batches: list[_Batch], replies: list[list[bytes | int]], outcomes: list[Enqueued | None]) -> list[_Batch]:
-    """Note what became of the jobs; answers what is to be sent again in smaller calls."""
+    """Note what became of the jobs; answers what is to be sent again, the first of each shard in smaller calls."""
     again: list[_Batch] = []
+    cut: set[int] = set()
     for batch, reply in zip(batches, replies, strict=True):
-        if reply[0] == _SPLIT and len(batch.ids) > 1:
-            again += batch.halves()
+        if reply[0] == _SPLIT and batch.origin == "c":
+            again += [batch] if batch.shard in cut or len(batch.ids) == 1 else batch.halves()
+            cut.add(batch.shard)
             continue
         letters = cast("bytes", reply[0]).decode()
         for place, id, letter, generation in zip(batch.places, batch.ids, letters, reply[1:], strict=True):

@@ -2,7 +2,8 @@
 -- Flags: allow-oom
 -- Keys: {tag}meta
 -- Arguments: channel, number, queue, running (1 | 0), by whom and why, id, ...
--- Replies: a letter a job (fewer when there was too much to read: ask again for the rest): w ended (it waited), h its held twin ended, m marked (running), b both, - nothing
+-- Replies: a letter a job: w ended (it waited), h its held twin ended, m marked (running), b both, - nothing; fewer
+--   letters than jobs when there was too much to read: ask again for the rest
 -- Events: cancelled
 local queue, running_too, by = args[3], args[4] == '1', args[5]
 local answer = begin(keys, args[1], args[2])

@@ -2,11 +2,13 @@
 -- Flags: none
 -- Keys: {tag}meta
 -- Arguments: channel, number, queue, if_exists (u update, i ignore, e error), origin of the ids (g generated,
---   c the caller), default head, then for each job: id, head ('' for the default), payload
+--   c the caller: then perhaps a name for all calls that leave together), default head, then for each job: id, head
+--   ('' for the default), payload
 -- Replies: {letters, generation, ...}: a letter a job: a added, u updated, h held, i ignored; {"s"}, with nothing done:
---   too much is there already under these ids to be read in one call, send fewer at once
+--   too much is there already under these ids to be read in one call, or in one before it that left together with it:
+--   send fewer at once, in the same order
 -- Events: none (at level attempt)
-local queue, if_exists, origin, default = args[3], args[4], args[5], args[6]
+local queue, if_exists, origin, default = args[3], args[4], string.sub(args[5], 1, 1), args[6]
 local answer = begin(keys, args[1], args[2])
 if answer then return answer end
 if #args == 9 and origin == 'g' then
@@ -17,10 +19,13 @@ end
 local n = (#args - 6) / 3
 local ids, asks, by_head, heads = {}, {}, {}, {}
 for i = 1, n do ids[i] = args[4 + 3 * i] end
-if origin ~= 'g' and n > 1 and node(queue).bulky then
-  local size = 0
+if origin ~= 'g' and node(queue).bulky then
+  local size, together = 0, #args[5] > 1 and K .. 's:' .. sub(args[5], 2)
   for i = 1, n do size = size + call('HSTRLEN', K .. 'j:' .. queue, ids[i]) end
-  if size > CALL_BYTES then return flush({ 's' }) end
+  if (n > 1 and size > CALL_BYTES) or (together and call('EXISTS', together) == 1) then
+    if together then call('SET', together, 1, 'PX', 60000) end
+    return flush({ 's' })
+  end
 end
 local old, running_ids, taken, ended_before = hmget(K .. 'j:' .. queue, ids), {}, {}, {}
 local keys_of, seen, again = {}, {}, {}
