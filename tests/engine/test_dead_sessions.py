@@ -163,3 +163,19 @@ def test_a_stranger_who_deletes_what_is_dying_leaves_nobody_awake(shard: Shard) 
     shard.client.delete(shard.tag + "dead")
     shard.heartbeat("lives")
     assert shard.claim(Want(1, ("nothing",), wait=5_000, waiter="w")).due > 0
+
+
+def test_leases_by_hand_that_run_out_all_the_time_leave_dead_sessions_their_share(shard: Shard) -> None:
+    fill(shard, 1500)
+    shard.open("lives", lease=1_000_000)
+    shard.open("s", lease=1_000)
+    hold(shard, "s", 20)
+    for _ in range(12):
+        shard.take(100, lease=1_001)
+    for _ in range(3):
+        shard.advance(400)
+        shard.heartbeat("lives")
+    for _ in range(3):
+        shard.heartbeat("lives")
+    assert not [run for run in State(shard).runs.values() if run["session"] == "s"]
+    assert shard.counts("q")[0][3] > 500, "and there were more leases that ran out in each of these calls"

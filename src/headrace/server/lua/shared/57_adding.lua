@@ -38,7 +38,7 @@ end
 -- waiting for it, so that no index, counter or waiter is touched. Answers nil, with nothing written, in any other.
 local function add_behind(queue, id, head, payload)
   local ask = read_head(head)
-  if ask.lane ~= '' or ask.delay > 0 or ask.at > now or #payload > BULKY then return nil end
+  if ask.lane ~= '' or ask.delay > 0 or ask.at > now or #payload + #(ask.opts or '') + 100 > BULKY then return nil end
   if meta.aged and node(queue).aging then return nil end
   local line = K .. 'z:' .. queue
   local first = call('ZRANGE', line, 0, 0, 'WITHSCORES')
