@@ -98,3 +98,13 @@ def test_turns_under_aging_do_not_pile_up(shard: Shard) -> None:
         for job in shard.take(2):
             shard.end(job)
     assert len(State(shard).hash("n:q")) < 12
+
+
+def test_single_jobs_of_an_aging_queue_age_like_others(shard: Shard) -> None:
+    """One job with a generated id behind others takes a short way, where no queue of the shard ages."""
+    shard.lane("aged", ag=1000)
+    for name in "ab":
+        shard.enqueue("aged", [Ask(name)], origin="g")
+    shard.advance(60_000)
+    shard.enqueue("aged", [Ask("urgent", prio=100)], origin="g")
+    assert [job.id for job in shard.take(9)] == ["a", "b", "urgent"]

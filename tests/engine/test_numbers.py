@@ -107,3 +107,13 @@ def test_an_empty_claim_repeated_says_when_something_is_due(shard: Shard) -> Non
     want = Want(1, wait=5_000, waiter="w")
     assert shard.claim(want).due == 100
     assert shard.claim(want, number=shard.numbers["hand"]).due == 100
+
+
+def test_a_claim_repeated_after_its_job_went_to_another_does_not_give_it_twice(shard: Shard) -> None:
+    shard.enqueue("q", [Ask("1"), Ask("2")])
+    mine = shard.claim(Want(2, lease=1_000), "a")
+    assert mine.ids == ["1", "2"]
+    shard.end(mine.jobs[1], channel="other")
+    shard.advance(2_000)
+    assert shard.claim(Want(1), "b").ids == ["1"]
+    assert shard.claim(Want(2, lease=1_000), "a", number=shard.numbers["a"]).ids == []

@@ -77,7 +77,7 @@ function resume_task(task, left)
   for i = 1, #names do
     if moved < 200 and (moved == 0 or not spent()) then moved = moved + unpark_from(names[i], 200 - moved) end
   end
-  if left > moved and (moved > 0 or spent()) then set_timer(string.format('\t%d\t', left - moved) .. task, now) end
+  if moved > 0 and left > moved then set_timer(string.format('\t%d\t', left - moved) .. task, now) end
 end
 
 end
