@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.model.state import State, node_settings
 from tests.tools.shard import Ask, Finish, Shard, Want
 
 BIG = "x" * 400_000
@@ -192,3 +193,12 @@ def test_cancelling(shard: Shard) -> None:
     letters = shard.cancel("q", ids)
     assert letters == "w" * len(letters)
     assert 0 < len(letters) <= FEW
+
+
+def test_a_record_counts_whole_also_for_a_single_job(shard: Shard) -> None:
+    """One that goes the short way behind others is big by its options, too."""
+    for name in ("a", "b"):
+        shard.enqueue("q", [Ask(name)], origin="g")
+    assert "big" not in node_settings(State(shard), "q")
+    shard.enqueue("q", [Ask("1", "x" * 9_900, options={"n": "t" * 250})], origin="g")
+    assert node_settings(State(shard), "q")["big"] == 1

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from headrace import CONTENT, Headrace, JobExists, NameInvalid
+from headrace.protocol import names
 from headrace.protocol.names import shard_in
 from tests.queues.places import Place
 from tests.tools.crash import Child, said_with_seeds
@@ -204,3 +206,10 @@ def test_an_outcome_is_not_taken_for_that_of_an_id_below(app: Headrace) -> None:
     assert first.result(timeout=5) == "one's"
     assert again.result(timeout=5) == "x's"
     assert [job.result(timeout=5) for job in below] == [f"x/{old}'s", f"x/{number}'s"]
+
+
+def test_generated_ids_stay_different_where_their_counter_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "_sequence", SimpleNamespace(next=(1 << 42) - 3))
+    ids = [id for _ in range(4) for id in names.new_ids(7, 2)]
+    assert len(set(ids)) == 8
+    assert {(len(id), names.shard_in(id)) for id in ids} == {(16, 7)}

@@ -149,3 +149,15 @@ def test_what_came_last_wins_also_where_big_jobs_make_a_call_too_big(app: Headra
     q.enqueue_many(["old"] * 6 + more + ["last"] * 6, ids=[*names, *more, *names], route="r")
     assert [q.job(name, route="r").info().data for name in names] == ["last"] * 6
     assert [job.id for job in q.jobs("ready")][6:] == more
+
+
+def test_a_lease_hands_over_what_it_has_while_the_dead_are_walked(app: Headrace, hands: Hands) -> None:
+    """Jobs of dead sessions are perhaps to come, and soon; but the lease of what is here runs already."""
+    q = app.queue("q")
+    q.enqueue("here", id="x", route="r")
+    for shard in range(app.shards):
+        hands("HSET", "meta", "dying", 1, shard=shard)
+        hands("HSET", "dead", "ghost", 1000, shard=shard)  # done with after a thousand laps
+    assert [claim.data for claim in q.lease(30, n=50)] == ["here"]
+    laps = [int(hands("HGET", "meta", "laps", shard=shard) or 0) for shard in range(app.shards)]
+    assert max(laps) < 20

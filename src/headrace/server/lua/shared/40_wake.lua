@@ -49,10 +49,10 @@ local function shortest_lease()
   return least
 end
 
---- The next moment at which time alone makes work: a schedule, a rate, a rule's end, a deadline; now while there are
--- dead sessions whose jobs are to go back.
+--- The next moment at which time alone makes work: a schedule, a rate, a rule's end, a deadline; in a moment while
+-- jobs of dead sessions are to go back (not at once: all that wait would turn as fast as they can).
 local function next_due()
-  if meta.dying > 0 then return now end
+  if meta.dying > 0 then return now + 1 end
   local at = math.huge
   for _, index in ipairs({ 'due', 'timers', 'dl' }) do
     local e = call('ZRANGE', K .. index, 0, 0, 'WITHSCORES')
