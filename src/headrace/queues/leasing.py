@@ -100,7 +100,7 @@ class _Hand:
             due_ms = grant.due_ms
             if _full(part, grant):
                 continue
-            if due_ms != 0 or again == 0 or (self.held and not grant.jobs):
+            if due_ms != 0 or again == 0:
                 break
             again -= 1  # it had looked long enough for one call: what may start is perhaps behind that
         return due_ms
